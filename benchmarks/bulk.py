@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from forum.backends.postgres import PostgresStore, upgrade_schema
-from forum.backends.sql_store import leaf_prefixes
-from forum.backends.sqlite import SqliteStore
+from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.sql_store import leaf_prefixes
+from forum.stores.sqlite import SqliteStore
 from forum.tlog import EMPTY_ROOT
 
 PER_STRAND = 6

@@ -15,9 +15,9 @@ from benchmarks.sides import PATIENCE_SECONDS, Ours, order_of
 from forum.engine import RunRequest
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import read_strand_entries
-from forum.work.kinds import CallFacts
-from forum.work.plan import Plan, Task
-from forum.work.policy import Policy, Scripted, ScriptStep
+from forum.runs.kinds import CallFacts
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Policy, Scripted, ScriptStep
 
 LOOK_SECONDS = 0.005
 SETTLE_SECONDS = 1.0

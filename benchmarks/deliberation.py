@@ -41,9 +41,17 @@ from benchmarks import seats
 from benchmarks.ledger import say
 from benchmarks.seats import COORDINATOR, Decision, Honesty, Nature, Question, chance, plurality
 from benchmarks.sides import LOOK_SECONDS, PATIENCE_SECONDS, Ours
-from forum.deliberation.council_report import CouncilReport, read_report
-from forum.deliberation.protocols import start_protocol
-from forum.deliberation.steps import (
+from forum.app.environment import KINDS
+from forum.engine import RunRequest
+from forum.features.council.report import CouncilReport, read_report
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.log import read_strand_entries
+from forum.ledger.ports import Amount
+from forum.runs.panel import Council, Panel, Seat, Symposium
+from forum.runs.panel_protocol import start_protocol
+from forum.runs.policy import Agent, Policy, Scripted, ScriptStep
+from forum.runs.session_steps import (
     AgentTurn,
     BatchResult,
     Session,
@@ -54,13 +62,6 @@ from forum.deliberation.steps import (
     TurnStatus,
     advance_protocol,
 )
-from forum.engine import RunRequest
-from forum.ledger.entry import MAIN_STRAND
-from forum.ledger.kinds import RunCloseFacts
-from forum.ledger.log import read_strand_entries
-from forum.ledger.ports import Amount
-from forum.work.panel import Council, Panel, Seat, Symposium
-from forum.work.policy import Agent, Policy, Scripted, ScriptStep
 
 SEATS = 5
 TOKEN_BYTES = 4
@@ -285,7 +286,7 @@ class _Sitting:
 
     def deliberate(self, session: Session) -> tuple[SessionResult, list[SessionNote]]:
         """Carry out all steps of a session."""
-        steps, result, notes = start_protocol(session), None, []
+        steps, result, notes = start_protocol(KINDS, session), None, []
         while not isinstance(step := advance_protocol(steps, result), SessionResult):
             if isinstance(step, SessionNote):
                 notes.append(step)

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from forum.backends.state_files import lock_file
+from forum.stores.state_files import lock_file
 
 HERE = Path(__file__).parent
 PATIENCE = 600.0  # seconds

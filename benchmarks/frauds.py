@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import reference
-from forum.demo import frauds
+from forum.features.demo import frauds
 
 SAME = {
     "edit": "edit-entry",

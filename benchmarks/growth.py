@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bulk import MEASURED, LoadedLog, load_postgres, load_sqlite
-from forum.backends.postgres import PostgresStore
-from forum.backends.sqlite import SqliteStore
 from forum.ledger.ports import Store
+from forum.stores.postgres import PostgresStore
+from forum.stores.sqlite import SqliteStore
 from tests.soak.cluster import scratch_database
 
 SMALL = 10_000

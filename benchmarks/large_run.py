@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from forum.app import Forum
-from forum.backends.postgres import upgrade_schema
 from forum.config import Settings
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, Outcome
 from forum.ledger.strand import Attachment, Draft
+from forum.stores.postgres import upgrade_schema
 from tests.soak.cluster import scratch_database
 
 ENTRIES, STRANDS = 5_000, 50

@@ -45,16 +45,16 @@ from benchmarks import reference, verifying
 from benchmarks.growth import growth_of_calls
 from benchmarks.large_run import large_run_figures
 from forum.app import Forum
-from forum.backends.group_commit import GroupCommitter
-from forum.backends.postgres import PostgresStore, upgrade_schema
-from forum.backends.publisher_loop import PublisherLoop
-from forum.backends.sqlite import SqliteStore, open_reader
-from forum.backends.state_files import FileCheckpointStore
 from forum.ledger.kinds import LEDGER_KINDS, NoteFacts, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft, Strand
+from forum.stores.group_commit import GroupCommitter
+from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.publisher_loop import PublisherLoop
+from forum.stores.sqlite import SqliteStore, open_reader
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import KnownLog, SigningKey, WitnessPolicy
 from forum.verify import State, Trust, verify_ledger
 
@@ -448,7 +448,7 @@ def postgres_pair(folder: Path, entries: int) -> tuple[Bench, Bench]:
 OPEN = """
 import sys, time
 from pathlib import Path
-from forum.backends.sqlite import SqliteStore
+from forum.stores.sqlite import SqliteStore
 begun = time.perf_counter()
 store = SqliteStore(Path(sys.argv[1]), sys.argv[2])
 size, note = store.head().size, store.checkpoint()

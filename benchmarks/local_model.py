@@ -1,7 +1,7 @@
 """Serve a model from a GGUF file until standard input ends: `python -m benchmarks.local_model`.
 
-The settings are those of `forum.demo.smollm2`: no temperature and no cache of prompts, so that a
-reply depends on the request alone.
+The settings are those of `forum.features.demo.smollm2`: no temperature and no cache of prompts, so
+that a reply depends on the request alone.
 """
 
 import argparse

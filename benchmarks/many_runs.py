@@ -18,28 +18,28 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from forum.app import Forum, new_run_id
-from forum.backends.sql_store import SqlReader
 from forum.config import load_settings
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Amount, BudgetCharge, Effect, OpenBudgetAccount, Timer, due_now
 from forum.ledger.strand import Attachment, Draft, JointAppend
-from forum.surfaces.http.application import make_app
-from forum.surfaces.http.auth import ServerConfig
-from forum.surfaces.http.tenant import Tenant
-from forum.work import kinds
-from forum.work.acceptance_criteria import Check
-from forum.work.plan import Plan, Task, write_plan
-from forum.work.policy import Answer
-from forum.work.report_drafts import source_draft, step_draft
-from forum.work.report_kinds import (
+from forum.runs import kinds
+from forum.runs.acceptance_criteria import Check
+from forum.runs.plan import Plan, Task, write_plan
+from forum.runs.policy import Answer
+from forum.runs.report_drafts import source_draft
+from forum.runs.report_kinds import (
     Operation,
     ReportProvenance,
     ReportSourceFacts,
     ReportStepFacts,
-    span_strand,
 )
+from forum.runs.reported_run import ReportedRunWriter
+from forum.stores.sql_store import SqlReader
+from forum.surfaces.http.application import make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 
 PROJECT = '[models.default]\nkind = "scripted"\n'
 SUBJECTS = ("the Danube", "a lighthouse", "checkout errors", "the release notes", "night trains")
@@ -188,6 +188,7 @@ def _write_reported(ledger: Ledger, number: int, entries: int) -> str:
         ReportSourceFacts(ReportProvenance.REPORTED, "key/sdk"),
     )
     *_, opened = joint.add(main, ledger.draft_opening("crew"), source)
+    writer = ReportedRunWriter(ledger, run, opened.leaf)
     for at in range(max(1, entries - 3)):
         facts = ReportStepFacts(
             op=Operation.MODEL,
@@ -202,11 +203,7 @@ def _write_reported(ledger: Ledger, number: int, entries: int) -> str:
             usd=0 if number % 20 else 10_000,
             prices="" if number % 20 else "list/1",
         )
-        draft = step_draft(run, facts)
-        joint.add(
-            ledger.new_strand(run, span_strand(facts.span)),
-            Draft(draft.step, draft.actor, draft.facts, (opened.leaf,)),
-        )
+        joint.add(writer.new_strand(facts.span), writer.step_draft(facts))
     joint.commit()
     ledger.close_run(main, "crew", Outcome.OK)
     return run

@@ -34,8 +34,8 @@ from forum.engine import ModelCall, RunRequest
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.work.plan import Plan, Task
-from forum.work.policy import Agent, Chat, Policy, Scripted
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Agent, Chat, Policy, Scripted
 
 AT_ONCE = 50
 PROMPT = b"Say twenty words."

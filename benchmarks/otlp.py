@@ -19,11 +19,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from forum.app import KINDS, new_salt, now
-from forum.backends.sqlite import SqliteStore
+from forum.features.telemetry.decoding import MAX_BODY_BYTES, PROTOBUF, unpack_gzip
+from forum.features.telemetry.intake import TelemetryIntake
+from forum.features.telemetry.receiver import ExportRequest, Signal, answer_export
 from forum.ledger.log import Ledger
-from forum.telemetry.decoding import MAX_BODY_BYTES, PROTOBUF, unpack_gzip
-from forum.telemetry.intake import TelemetryIntake
-from forum.telemetry.receiver import ExportRequest, Signal, answer_export
+from forum.stores.sqlite import SqliteStore
 
 SPANS = 500
 ROUNDS = 9

@@ -47,12 +47,12 @@ from benchmarks.real_requests import FAMILIES, RealRequest, generate_requests
 from benchmarks.real_stub import STUB, serve_stub
 from benchmarks.sides import process_cpu_seconds
 from forum.app import Forum
-from forum.demo.project import create_project
+from forum.app.planner import CallerAuthority, Planner, load_weights
 from forum.engine import RunRequest
-from forum.planning import CallerAuthority, Planner, load_weights
-from forum.work.model_weights import SMOLLM2, SMOLLM2_GGUF
-from forum.work.plan import RunBudget
-from forum.work.policy import Chat, Policy
+from forum.features.demo.project import create_project
+from forum.runs.model_weights import SMOLLM2, SMOLLM2_GGUF
+from forum.runs.plan import RunBudget
+from forum.runs.policy import Chat, Policy
 
 SEED = 1
 HELD_OUT_SEED = 20_417_953
@@ -274,7 +274,7 @@ def open_model(
     template = ""
     if model == SMOLLM2.name:
         file = str(load_weights(SMOLLM2) / SMOLLM2_GGUF.name)
-        template = str(files("forum.demo").joinpath("smollm2.jinja"))
+        template = str(files("forum.features.demo").joinpath("smollm2.jinja"))
     if not Path(file).is_file():
         sys.exit(f"{model}: name the file of the model, as in NAME=FILE.gguf")
     with serve_model(Path(file), name, template, threads) as (url, pid):

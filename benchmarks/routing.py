@@ -1,7 +1,7 @@
 """`python -m benchmarks routing`: how often the right lane is found, and how fast.
 
 The requests were written by others than the roster, and the roster holds none of them.  What is
-taken from them is a handful of numbers (`forum.work.Calibration`): how a margin becomes a
+taken from them is a handful of numbers (`forum.runs.Calibration`): how a margin becomes a
 confidence, and from which confidence on a route is decided.  `held_out` has the figures for numbers
 that were found on nine tenths of the requests and tried on the last tenth, ten times over;
 `shipped` those for the numbers that Forum comes with.
@@ -19,11 +19,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from forum.app.planner import load_roster, make_router
 from forum.errors import MissingExtra, WeightsMissing
-from forum.planning import load_roster, make_router
-from forum.work.role_assignment import MAX_CANDIDATES
-from forum.work.roster import ELSEWHERE
-from forum.work.routing import LEXICAL_CALIBRATION, SEMANTIC_CALIBRATION, Calibration, Route, Router
+from forum.runs.role_assignment import MAX_CANDIDATES
+from forum.runs.roster import ELSEWHERE
+from forum.runs.routing import LEXICAL_CALIBRATION, SEMANTIC_CALIBRATION, Calibration, Route, Router
 from tests.model_wheels import install_weights
 
 FOLDS = 10

@@ -6,10 +6,10 @@ To be run whenever the roster has changed; it takes some minutes, and a test not
 from pathlib import Path
 
 import forum.models
+from forum.app.planner import load_roster
 from forum.models.embedding import MiniLM
 from forum.models.semantic_routing import signs_file_name, signs_of
 from forum.models.user_cache import write_atomically
-from forum.planning import load_roster
 
 FOLDER = Path(forum.models.__file__).parent
 

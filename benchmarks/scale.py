@@ -53,12 +53,12 @@ from benchmarks.plans import Needs, diamond
 from benchmarks.run_costs import ONE_TASK, WARM_UP, CountedForum, counted_forum
 from benchmarks.sides import Server, order_of
 from forum.app import KINDS, new_salt, now
-from forum.backends.postgres import PostgresStore
 from forum.engine import RunRequest
 from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Sequencer
-from forum.work.plan import Plan, Task
-from forum.work.policy import Policy, Scripted, ScriptStep
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Policy, Scripted, ScriptStep
+from forum.stores.postgres import PostgresStore
 from tests.soak.cluster import Cluster
 
 CORES = os.cpu_count() or 1

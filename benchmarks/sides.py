@@ -24,8 +24,8 @@ from forum.app import Forum, upgrade_database
 from forum.engine import RunRequest
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome, RunCloseFacts
-from forum.work.plan import Plan, Task
-from forum.work.policy import Policy
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Policy
 
 LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 120.0

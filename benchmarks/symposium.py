@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.environments import PATIENCE, Package, ReferenceFailed
-from forum.deliberation.symposium.metrics import SymposiumMetrics
+from forum.features.symposium.metrics import SymposiumMetrics
 
 PACKAGE = Package("symposium-protocol", "1.12.0")
 MISMATCH, INCONSISTENT = 2, 2  # exit statuses of `replay` and of `metrics`

@@ -48,14 +48,14 @@ from benchmarks.sides import LOOK_SECONDS, Server, open_forum
 from benchmarks.team_requests import TeamRequest, reply_tokens
 from benchmarks.team_skills import Material, answer_asks, asks_of, find_faults
 from forum.app import Forum
+from forum.app.planner import CallerAuthority, Planner
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.engine.context import read_body, read_last_facts
 from forum.ledger.kinds import Outcome, RunCloseFacts
-from forum.planning import CallerAuthority, Planner
-from forum.work.kinds import Next
-from forum.work.policy import Policy, Role, ToolSpec
-from forum.work.run_fold import TaskRun
+from forum.runs.kinds import Next
+from forum.runs.policy import Policy, Role, ToolSpec
+from forum.runs.run_fold import TaskRun
 
 COUNT = 200
 AT_ONCE = 12

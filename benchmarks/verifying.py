@@ -13,10 +13,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forum.backends.parallel_verify import LedgerAddress, SegmentProcesses
-from forum.backends.run_progress import RunProgressFile, open_run_progress
-from forum.backends.sqlite import open_reader
 from forum.ledger.kinds import LEDGER_KINDS
+from forum.stores.parallel_verify import LedgerAddress, SegmentProcesses
+from forum.stores.run_progress import RunProgressFile, open_run_progress
+from forum.stores.sqlite import open_reader
 from forum.verify import (
     Report,
     RunSnapshot,

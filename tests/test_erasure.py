@@ -20,9 +20,17 @@ import msgspec
 import pytest
 
 from forum.app import KINDS, Approver, Forum
+from forum.app.planner import load_roster
 from forum.config import Settings
 from forum.engine import Engine, RunRequest, accept_run
-from forum.gateway import RunLimits
+from forum.features.claims.rules import find_claims
+from forum.features.gateway.relayed_run import RunLimits
+from forum.features.oversight.kinds import IncidentSeverity
+from forum.features.recorder.public import HookRules, ReportWriter, handle_event, parse_event
+from forum.features.recorder.report_items import RunEnd, RunStart, StepBegin, StepReport
+from forum.features.telemetry.intake import IntakeRules, TelemetryIntake
+from forum.features.telemetry.log_events import read_log_events
+from forum.features.telemetry.spans import read_spans
 from forum.ledger.body import text_content
 from forum.ledger.control_key import REQUESTS_STRAND
 from forum.ledger.kinds import ControlAct, ControlRequestFacts, Outcome
@@ -30,31 +38,24 @@ from forum.ledger.log import Ledger
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
-from forum.planning import load_roster
-from forum.sdk import HookRules, ReportWriter, handle_event, parse_event
-from forum.sdk.report_items import RunEnd, RunStart, StepBegin, StepReport
-from forum.telemetry.intake import IntakeRules, TelemetryIntake
-from forum.telemetry.log_events import read_log_events
-from forum.telemetry.spans import read_spans
-from forum.work.gate_rules import GateRule
-from forum.work.kinds import AcceptedFacts, Authority, Identity
-from forum.work.oversight_kinds import IncidentSeverity
-from forum.work.panel import COUNCIL_VERSION
-from forum.work.plan import Task
-from forum.work.policy import Answer, Command, Scripted, ScriptStep, ToolCall, ToolSpec
-from forum.work.report_kinds import Operation
-from forum.work.scores import Score
-from forum.work.team_settings import TeamSettings
-from tests.deliberation.sitting import config
+from forum.runs.gate_rules import GateRule
+from forum.runs.kinds import AcceptedFacts, Authority, Identity
+from forum.runs.panel import COUNCIL_VERSION
+from forum.runs.plan import Task
+from forum.runs.policy import Answer, Command, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.report_kinds import Operation
+from forum.runs.scores import Score
+from forum.runs.team_settings import TeamSettings
 from tests.docs.pages import ROOT
 from tests.engine.office import Office, now, plan, quick
 from tests.engine.panel import panel
 from tests.engine.symposium import seated
-from tests.gateway.harness import harness
+from tests.features.council.sitting import config
+from tests.features.gateway.harness import harness
+from tests.features.telemetry.batches import logs, span, traces
+from tests.features.telemetry.desks import free_of_charge
 from tests.spoken import ballot, claiming, synthesis, turn, verdict
 from tests.support import StoreFactory
-from tests.telemetry.batches import logs, span, traces
-from tests.telemetry.desks import free_of_charge
 
 Flow = Callable[[Store, str], None]
 """Records something whose bodies hold a secret of four digits."""
@@ -116,7 +117,9 @@ def office_of(store: Store) -> Office:
     """Return an office whose clock stands still: times are in what a symposium says."""
     office = Office(store)
     office.ledger = Ledger(store, KINDS, lambda: _NOW, lambda: secrets.token_bytes(32))
-    office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
+    office.engine = Engine(
+        office.ledger, office.hands.model, office.hands.open_tools, find_claims=find_claims
+    )
     return office
 
 

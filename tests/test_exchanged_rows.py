@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from forum.app import KINDS, Forum, RunQuery, new_salt, now
 from forum.config import Settings
-from forum.demo.tampering import open_tamperer
 from forum.errors import ForumError, NoSuchRequest, NotYetSigned, SigningRefused, TamperDetected
+from forum.features.demo.tampering import open_tamperer
 from forum.ledger import kinds
 from forum.ledger.carried import CARRIED_LOG_STRANDS
 from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND

@@ -5,9 +5,11 @@ packages of this environment that the wheel's own metadata ask for.
 """
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -20,22 +22,24 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from deploy.locked import LOCK, needed_by, read_lock
+from deploy.release import Builder
 from deploy.sbom import bill_of_materials
 from forum import __version__
-from forum.work.model_weights import MODEL_WEIGHTS
+from forum.runs.model_weights import MODEL_WEIGHTS
 from tests.docs import test_readme
 from tests.test_repository import ROOT, tracked
 
 UV = Path(sys.executable).with_name("uv")
+CLIENT = ROOT / "clients/python"
 
 # What an extra is for, and who cannot be imported without it.
 EXTRAS = {
     "agents": "forum.models.pydantic_ai_model",
-    "dbos": "forum.backends.dbos_worker",
+    "dbos": "forum.stores.dbos_worker",
     "mcp": "forum.models.mcp_client",
-    "postgres": "forum.backends.postgres",
+    "postgres": "forum.stores.postgres",
     "semantic": "forum.models.embedding",
-    "temporal": "forum.backends.temporal_worker",
+    "temporal": "forum.stores.temporal_worker",
 }
 
 
@@ -50,10 +54,21 @@ class Handout:
 @pytest.fixture(scope="module")
 def handout(tmp_path_factory: pytest.TempPathFactory) -> Handout:
     """Build the sdist from this checkout, and the wheel from the sdist."""
-    folder = tmp_path_factory.mktemp("dist")
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def client_handout(tmp_path_factory: pytest.TempPathFactory) -> Handout:
+    """Build the distribution of the client alone."""
+    return build(CLIENT, tmp_path_factory.mktemp("client"))
+
+
+def build(project: Path, folder: Path) -> Handout:
+    """Build a sdist, and the wheel from it, into a folder."""
     options = ["--no-build-isolation", "--offline", "--no-cache", "--quiet"]
     subprocess.run(
-        [UV, "build", *options, "--python", sys.executable, "--out-dir", folder, ROOT], check=True
+        [UV, "build", *options, "--python", sys.executable, "--out-dir", folder, project],
+        check=True,
     )
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return Handout(wheel, sdist)
@@ -75,7 +90,7 @@ def install(folder: Path, wheel: Path, *extras: str) -> Path:
     options = ["--no-deps", "--offline", "--no-cache", "--quiet"]
     subprocess.run([UV, "pip", "install", *options, "--python", python, wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    (ours,) = Distribution.discover(name="forumd", path=[str(site)])
+    (ours,) = Distribution.discover(name=wheel.name.partition("-")[0], path=[str(site)])
     for found in {one.name: one for one in asked_for(ours, {*extras, ""})}.values():
         link(found, site)
     return python.parent
@@ -121,11 +136,52 @@ def test_the_wheel_holds_the_package_and_nothing_else(handout: Handout) -> None:
     """SQL, roster and types are files like the code; caches and tests are not for users."""
     names = set(zipfile.ZipFile(handout.wheel).namelist())
     inside = {name for name in names if name.startswith("forum/")}
+    client = {name for name in names if name.startswith("forum_client/")}
 
     assert inside == {str(path.relative_to(ROOT / "src")) for path in tracked("src/forum")}
+    assert client == client_files()
     assert {"py.typed", "roster.toml", "index.html"} <= {Path(name).name for name in inside}
     assert {".sql", ".bits", ".jinja", ".js", ".css"} <= {Path(name).suffix for name in inside}
-    assert {name.split("/")[0] for name in names - inside} == {f"forumd-{__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names - inside - client} == {
+        f"forumd-{__version__}.dist-info"
+    }
+
+
+def client_files() -> set[str]:
+    """Return the files of the package of the client."""
+    return {str(path.relative_to(CLIENT / "src")) for path in tracked(f"{CLIENT}/src")}
+
+
+@pytest.mark.slow
+def test_the_client_is_a_distribution_that_needs_nothing_of_forum(
+    client_handout: Handout, tmp_path: Path
+) -> None:
+    """Two packages are all that a program needs that only speaks to a server."""
+    names = set(zipfile.ZipFile(client_handout.wheel).namelist())
+    commands = install(tmp_path, client_handout.wheel)
+    code = "import forum_client; print(forum_client.Client('http://localhost', 'k'))"
+
+    assert {name for name in names if name.startswith("forum_client/")} == client_files()
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert "forum_client/py.typed" in names
+    assert subprocess.check_output([commands / "python", "-I", "-c", code], text=True) == (
+        "Client('http://localhost')\n"
+    )
+    assert "ModuleNotFoundError" in imports(commands, "forum").stderr
+
+
+def test_the_client_has_the_version_the_licence_and_the_bounds_of_forum() -> None:
+    """A release is one version of everything, and both can be in one environment."""
+    ours, theirs = (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        for folder in (ROOT, CLIENT)
+    )
+
+    assert theirs["version"] == __version__
+    assert set(theirs["dependencies"]) < set(ours["dependencies"])
+    assert {Requirement(line).name for line in theirs["dependencies"]} == {"httpx2", "msgspec"}
+    assert theirs["requires-python"] == ours["requires-python"]
+    assert (CLIENT / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 @pytest.mark.slow
@@ -135,6 +191,22 @@ def test_the_sdist_holds_what_is_committed_and_nothing_else(handout: Handout) ->
         names = {name.partition("/")[2] for name in archive.getnames()}
 
     assert names == {str(path.relative_to(ROOT)) for path in tracked()} | {"PKG-INFO"}
+
+
+@pytest.mark.slow
+def test_built_in_another_place_it_has_the_same_bytes(handout: Handout, tmp_path: Path) -> None:
+    """Whoever doubts a release builds it himself, and compares digests."""
+    source, out = tmp_path / "another/forum", tmp_path / "out"
+    for path in tracked():
+        target = source / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+    elsewhere = {"TZ": "Pacific/Kiritimati", "PYTHONHASHSEED": "2"}
+    Builder(source, out, elsewhere, umask=0o077).build_distributions()
+
+    for made in (handout.wheel, handout.sdist):
+        assert (out / made.name).read_bytes() == made.read_bytes()
 
 
 @pytest.mark.slow

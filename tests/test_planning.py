@@ -7,13 +7,13 @@ from threading import Event
 
 import pytest
 
-from forum import planning as module
+from forum.app import planner as module
+from forum.app.planner import AgentRegistry, CallerAuthority
 from forum.config import Settings, load_settings
 from forum.engine import RunRequest
 from forum.errors import ServerUnusable
-from forum.planning import AgentRegistry, CallerAuthority
+from forum.runs.policy import Policy, Role
 from forum.surfaces.requests import AskForm, PanelAsk, run_request_from_form
-from forum.work.policy import Policy, Role
 from tests.support import SOON
 
 ASK = AskForm("Go.", route=False)

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from forum.app import KINDS, Forum
-from forum.backends import state_files
-from forum.backends.project_registry import ProjectEpoch, ProjectRegistry, public_address
 from forum.config import Settings
-from forum.demo.tampering import open_tamperer
 from forum.errors import ForumError, LogKeyChanged, LogKeyMissing, NoLedger
+from forum.features.demo.tampering import open_tamperer
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.kinds import LogEpochFacts
+from forum.stores import state_files
+from forum.stores.project_registry import ProjectEpoch, ProjectRegistry, public_address
 from forum.verify import Problem, Report, State
 from tests.support import fresh_origin, key_of, upgraded
 
@@ -258,7 +258,7 @@ def test_an_epoch_under_a_new_key_can_be_stopped_anywhere(
         whole(path, data, **named)
 
     for module in ("state_files", "project_registry"):
-        monkeypatch.setattr(f"forum.backends.{module}.write_durably", stopped)
+        monkeypatch.setattr(f"forum.stores.{module}.write_durably", stopped)
     with pytest.raises(KeyboardInterrupt), Forum(settings) as forum:
         forum.keys.new_epoch("the disk died")
     monkeypatch.undo()

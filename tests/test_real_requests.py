@@ -13,7 +13,7 @@ from benchmarks.code_cases import run_cases
 from benchmarks.real_requests import FAMILIES, RealRequest, generate_requests
 from benchmarks.real_stub import STUB
 from forum.engine.prompt_fit import MAX_WHOLE_TOKENS
-from forum.work.text_fit import estimate_tokens
+from forum.runs.text_fit import estimate_tokens
 
 SEED = 3
 """Neither of the seeds of the benchmark."""

@@ -9,18 +9,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 import forum as sdk
 from forum.app import KINDS
+from forum.features.recorder.public import HookRules, ReportWriter, handle_event, parse_event
+from forum.features.telemetry.intake import TelemetryIntake
+from forum.features.telemetry.spans import read_spans
 from forum.ledger.entry import Entry
 from forum.ledger.log import read_body
 from forum.ledger.ports import Reader
-from forum.sdk import HookRules, ReportWriter, handle_event, parse_event
-from forum.telemetry.intake import TelemetryIntake
-from forum.telemetry.spans import read_spans
-from forum.work.report_kinds import ReportStepFacts
-from tests.gateway.harness import harness
-from tests.sdk.recording import make_project, open_forum
-from tests.sdk.test_hook import event
-from tests.telemetry.batches import span, traces
-from tests.telemetry.desks import free_of_charge
+from forum.runs.report_kinds import ReportStepFacts
+from tests.features.gateway.harness import harness
+from tests.features.recorder.recording import make_project, open_forum
+from tests.features.recorder.test_hook import event
+from tests.features.telemetry.batches import span, traces
+from tests.features.telemetry.desks import free_of_charge
 
 STEPS = [f"s{number}" for number in range(12)]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import psycopg
 import pytest
-from msgspec.structs import replace
 
 from forum.app import Forum, RunPage, RunQuery, new_run_id, run_list, run_search
 from forum.config import Settings
@@ -14,18 +13,18 @@ from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome, RedactionReason
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Attachment
-from forum.surfaces.schemas.transcripts import transcript_page
-from forum.work.conversation.messages import ChatMessage, ChatRole
-from forum.work.report_drafts import begin_draft, source_draft, step_draft
-from forum.work.report_kinds import (
+from forum.runs.conversation.messages import ChatMessage, ChatRole
+from forum.runs.report_drafts import source_draft
+from forum.runs.report_kinds import (
     Operation,
     ReportBeginFacts,
     ReportProvenance,
     ReportSourceFacts,
     ReportStepFacts,
-    span_strand,
 )
-from forum.work.run_summary import SUMMARY_VERSION
+from forum.runs.reported_run import ReportedRunWriter
+from forum.runs.run_summary import SUMMARY_VERSION
+from forum.surfaces.schemas.transcripts import transcript_page
 from tests.support import fresh_origin, upgraded
 
 PROMPT, REPLY = "Where is the zanzibar vault?", "Below the quetzalcoatl fountain."
@@ -104,20 +103,17 @@ def record(
     """Record a run as `forum run` does: a program that calls a model once."""
     run = new_run_id()
     main = ledger.open_run(run, "operator", source_draft(run, "python", RELAYED), new=True)
-    root = ledger.new_strand(run, span_strand("program"))
+    writer = ReportedRunWriter(ledger, run, main.head)
+    root = writer.new_strand("program")
     program = ReportBeginFacts(Operation.STEP, "python", "program")
     command = encode("input", ["python", "agent.py", "--tune", option])
-    assert main.head is not None
-    begun = begin_draft(run, program, [command], capped=False)
-    root.append(replace(begun, parents=(main.head,)))
+    root.append(writer.begin_draft(program, [command]))
     request = {"model": "gpt-5", "messages": [{"role": "user", "content": prompt}], "stream": True}
     call = ReportBeginFacts(
         Operation.MODEL, "gpt-5", "call", within="program", model="gpt-5", calls=1
     )
-    strand = ledger.new_strand(run, span_strand("call"))
-    assert root.head is not None
-    asked = begin_draft(run, call, [encode("input", request)], capped=False)
-    strand.append(replace(asked, parents=(root.head,)))
+    strand, writer.cause = writer.new_strand("call"), root.head
+    strand.append(writer.begin_draft(call, [encode("input", request)]))
     if closed:
         step = ReportStepFacts(
             op=Operation.MODEL,
@@ -131,9 +127,9 @@ def record(
             output_tokens=12,
             usd=5000,
         )
-        strand.append(step_draft(run, step, [streamed(reply)], begun=call))
+        strand.append(writer.step_draft(step, [streamed(reply)], call))
         ended = ReportStepFacts(Operation.STEP, "python", Outcome.OK, "program")
-        root.append(step_draft(run, ended, (), begun=program))
+        root.append(writer.step_draft(ended, (), program))
         ledger.close_run(main, "operator", Outcome.OK)
     return run
 

@@ -67,12 +67,45 @@ def test_no_lock_file_holds_an_address() -> None:
     assert lines_with(re.compile(r"https?://|file:"), locks) == []
 
 
-@pytest.mark.parametrize("page", tracked("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
+PAGES = tracked("*.md", ":!changelog.d/*.*.md")  # the links of a fragment are of CHANGELOG.md
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     """A link to a file that has moved is found here and not by a reader."""
     targets = [page.parent / target for target in LINK.findall(page.read_text())]
 
     assert [target for target in targets if not target.exists()] == []
+
+
+NAMED_FILE = re.compile(r"`([a-z_/]+/[a-z_]+\.(?:py|toml|json|js|md|sql)|[a-z_]+\.py)`")
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_names_exist(name: str) -> None:
+    """A recipe that begins in a file that has moved is worse than none."""
+    files = set(NAMED_FILE.findall((ROOT / name).read_text()))
+    ends = [path.as_posix() for path in tracked("src", "tests", "docs", "benchmarks", "clients")]
+
+    assert len(files) > 3
+    assert [f for f in files if not any(end.endswith(f"/{f}") or end == f for end in ends)] == []
+
+
+def test_the_path_of_a_request_names_functions_that_exist() -> None:
+    """Who follows a request from module to module must find each step where the page says."""
+    page = (ROOT / "ARCHITECTURE.md").read_text().split("## The path of a request")[1]
+    rows = re.findall(r"^\| [^|]+ \| (`[^|]+) \| (`[^|]+) \|$", page, flags=re.MULTILINE)
+    missing = []
+    for functions, modules in rows:
+        texts = [
+            (ROOT / "src/forum" / module).read_text() for module in re.findall("`(.*?)`", modules)
+        ]
+        for function in re.findall("`(.*?)`", functions):
+            definition = re.compile(rf"(?:def|class) {function}\b")
+            missing += [] if any(map(definition.search, texts)) else [function]
+
+    assert len(rows) >= 8
+    assert missing == []
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
@@ -105,14 +138,10 @@ RELEASED_NAMES = {
 }
 
 
-# Generated from the forms of the server: the same name is the same form.
-GENERATED_FORMS = ROOT / "src/forum/client/forms.py"
-
-
 def class_names() -> list[str]:
     """Return the name of every class of the package that somebody has named."""
-    paths = set(tracked("src/forum/**/*.py", "src/forum/*.py")) - {GENERATED_FORMS}
-    trees = (ast.parse(path.read_text()) for path in sorted(paths))
+    paths = tracked("src/forum/**/*.py", "src/forum/*.py")
+    trees = (ast.parse(path.read_text()) for path in paths)
     return [
         node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
     ]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from forum.app import KINDS, Forum, trust_log, trusted_logs
-from forum.backends import state_files
+from forum.app import KINDS, Forum
 from forum.config import Settings
 from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
+from forum.features.witness.service import trust_log, trusted_logs
 from forum.ledger.body import text_content
 from forum.ledger.key_rotation import KEYS_STRAND, sign_rotation
 from forum.ledger.strand import Draft
+from forum.stores import state_files
 from forum.tlog import VerifierKey, WitnessPolicy, parse_checkpoint
 from forum.verify import Trust, verify_bundle
 from tests.support import fresh_origin, key_of, upgraded
@@ -158,7 +159,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
             whole(*arguments, **named)
 
         for module in ("state_files", "project_registry"):
-            monkeypatch.setattr(f"forum.backends.{module}.write_durably", stopped)
+            monkeypatch.setattr(f"forum.stores.{module}.write_durably", stopped)
 
     yield arm
     monkeypatch.undo()

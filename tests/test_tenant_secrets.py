@@ -1,15 +1,11 @@
 """A tenant names only its own variables and files, in every setting and in every recorded agent."""
 
-# ruff: noqa: SLF001  the lists of settings are private
-
 import asyncio
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from forum import config
 from forum.app.logs_worker import open_together
 from forum.config import SecretRules, Settings, bind_tenant, load_settings
 from forum.engine import ModelCall, RunRequest, ToolInvocation
@@ -17,11 +13,9 @@ from forum.errors import BadSettings
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.models import make_model, open_tools
-from forum.surfaces.http.oidc import Issuer
-from forum.surfaces.http.webhooks import _WebhookSection
-from forum.work import team_settings
-from forum.work.plan import single_task_plan
-from forum.work.policy import Agent, Chat, Command, Library, McpServer, Policy, ToolSpec
+from forum.runs.plan import single_task_plan
+from forum.runs.policy import Agent, Chat, Command, Library, McpServer, Policy, ToolSpec
+from forum.sections import SECTIONS
 from tests.e2e.project import eventually
 from tests.models.provider import say, serving
 from tests.surfaces.halls import open_forum
@@ -33,19 +27,15 @@ OWN = "FORUM_TENANT_RESEARCH__KEY"
 FOREIGN = ("OPENAI_API_KEY", "FORUM_TENANT_SALES__KEY", "FORUM_TENANT_RESEARCH_LAB__KEY",
            "FORUM_TENANT_RESEARCH", "PLAIN", "")  # fmt: skip
 SETTINGS = {
-    **config._KNOWN_SETTINGS,
-    "models.x": {name for _, names in team_settings._AGENT_KINDS.values() for name in names}
-    | team_settings._CLI_SETTINGS,
-    "tools.x": team_settings._TOOL_SETTINGS, "servers.x": team_settings._SERVER_SETTINGS,
-    "budgets.x": team_settings._BUDGET_SETTINGS, "panels.x": team_settings._PANEL_SETTINGS,
-    "gates.x": team_settings._GATE_SETTINGS,
-    "webhooks.x": {field.name for field in msgspec.structs.fields(_WebhookSection)},
-    "oidc": {field.name for field in msgspec.structs.fields(Issuer)},
-}  # fmt: skip
+    f"{name}.x" if section.is_named else name: set(section.__struct_encode_fields__)
+    for name, section in SECTIONS.items()
+    if name not in ("roles", "tenants", "databases")
+}
 """Every setting of forum.toml, by section."""
 VARIABLES = {("agents", "env"), ("gateway", "anthropic_key_env"), ("gateway", "openai_key_env"),
-             ("models.x", "key_env"), ("otel", "headers_env"), ("servers.x", "env"),
-             ("servers.x", "key_env"), ("webhooks.x", "secret_env")}  # fmt: skip
+             ("models.x", "key_env"), ("models.x", "url_env"), ("otel", "headers_env"),
+             ("servers.x", "env"), ("servers.x", "key_env"),
+             ("webhooks.x", "secret_env")}  # fmt: skip
 FILES = {("agents", "read"), ("agents", "write"), ("gateway", "anthropic_key_file"),
          ("gateway", "openai_key_file"), ("keys", "log"), ("keys", "public"), ("keys", "write"),
          ("models.x", "key_file"), ("roster", "file"), ("server", "tls_cert"),
@@ -57,9 +47,9 @@ NEITHER = {
     "gateway": "allow anthropic_url calls free_loopback max_repeats openai_url prices "
     "quiet_seconds tokens untouched usd",
     "ledger": "cleanup_days origin",
-    "models.x": "api argv at_once cmd context_tokens extension fallback max_tokens model moves "
-    "options output_bytes price tokens url usd",
-    "oidc": "audience jwks_url ledger_claim scopes scopes_claim url",
+    "models.x": "api argv at_once cmd context_tokens extension fallback kind max_tokens model "
+    "moves options output_bytes price tokens url usd",
+    "oidc": "audience jwks_url ledger_claim scopes scopes_claim issuer",
     "otel": "all_spans content endpoint idle_seconds quiet_seconds trace_forum",
     "panels.x": "baseline check judge models options require rounds seats threshold",
     "roster": "rung", "server": "allow_hosts host max_body open_loopback port rate require_keys",

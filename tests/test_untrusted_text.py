@@ -101,6 +101,6 @@ def test_the_dashboard_has_the_same_table() -> None:
 
 def test_the_page_that_verifies_has_the_same_table() -> None:
     """It shows texts of bundles, and is one file without Python."""
-    source = (ROOT / "src/forum/surfaces/verify_page/text.js").read_text()
+    source = (ROOT / "src/forum/features/evidence/verify_page/text.js").read_text()
     listed = re.findall(r"\\u\{([0-9A-F]+)\}-\\u\{([0-9A-F]+)\}", source)
     assert tuple((int(first, 16), int(last, 16)) for first, last in listed) == HIDDEN_RANGES

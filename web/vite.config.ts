@@ -9,7 +9,7 @@ export default defineConfig({
     alias: {
       "forumd-client": path("../clients/typescript/src/client.ts"),
       // What verifies in verify.html verifies here: one implementation.
-      "verify-page": path("../src/forum/surfaces/verify_page"),
+      "verify-page": path("../src/forum/features/evidence/verify_page"),
       // virtua is written for React.
       react: "preact/compat",
       "react-dom": "preact/compat",
@@ -17,7 +17,7 @@ export default defineConfig({
     },
   },
   build: {
-    outDir: path("../src/forum/surfaces/http/ui"),
+    outDir: path("../src/forum/features/dashboard/ui"),
     emptyOutDir: true,
     target: "es2022",
     // The policy of the pages allows no inline script and no `data:` address.

@@ -15,8 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forum import errors
     from forum.client import AsyncClient, Client
-    from forum.gateway.wrapped_client import wrap
-    from forum.sdk import (
+    from forum.features.gateway.wrapped_client import wrap
+    from forum.features.recorder import events
+    from forum.features.recorder.public import (
         Cause,
         CouncilOutcome,
         Dissent,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         deliberate,
         effect,
         engine_of,
-        events,
         flush,
         gate,
         google_adk,
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
         span,
         step,
         submit,
-        symposium,
         tool,
         traceparent,
     )
+    from forum.features.symposium import sdk as symposium
     from forum.verify import Report
 
 __all__ = [
@@ -130,10 +130,10 @@ _ELSEWHERE = {
     "AsyncClient": "client",
     "Client": "client",
     "Report": "verify",
-    "wrap": "gateway.wrapped_client",
+    "wrap": "features.gateway.wrapped_client",
 }
-"""The packages of the names that are not in `forum.sdk`."""
-_PACKAGES = {"errors": "errors", "ledger": "ledger", "symposium": "sdk.symposium"}
+"""The packages of the names that are not in `forum.features.recorder`."""
+_PACKAGES = {"errors": "errors", "ledger": "ledger", "symposium": "features.symposium.sdk"}
 """Names that are modules.  The package `forum.ledger` can be called, see there."""
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
@@ -146,7 +146,7 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
 
         if name in _PACKAGES:
             return import_module(f"forum.{_PACKAGES[name]}")
-        module = import_module(f"forum.{_ELSEWHERE.get(name, 'sdk')}")
+        module = import_module(f"forum.{_ELSEWHERE.get(name, 'features.recorder.public')}")
         value = getattr(module, name)
         globals()[name] = value
         return value

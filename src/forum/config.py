@@ -1,4 +1,4 @@
-"""Settings as one frozen value, read once and passed on. This module imports only `errors`.
+"""Settings as one frozen value, read once and passed on.
 
 The nearest `forum.toml` upward marks the project, and its data live in `.forum/` beside it; without
 one they live in the user's data directory. The guard, the local witness and the reader's memory
@@ -15,73 +15,37 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from forum.errors import BadSettings
+from forum.section_reader import (
+    SectionTables,
+    list_file_settings,
+    refuse_unknown,
+)
+from forum.sections import (
+    PROJECT_SECTIONS,
+    SECTIONS,
+    AgentsSection,
+    DatabaseSection,
+    KeysSection,
+    LedgerSection,
+    NamedDatabaseSection,
+    ServerSection,
+    TenantQuota,
+    WitnessSection,
+    WorkerSection,
+)
 from forum.spelling import suggest_or_list
 
 PROJECT_FILE = "forum.toml"
 USER_FILE = "config.toml"
-_KNOWN_SETTINGS = {
-    "ledger": {"origin", "cleanup_days"},
-    "database": {"url"},
-    "worker": {"runner", "temporal_address"},
-    "keys": {"log", "public", "write"},
-    "witness": {"policy"},
-    "roster": {"file", "rung"},
-    "submit": {"team"},
-    "agents": {"confine", "read", "write", "connect", "env"},
-    "clients": {"usd", "tokens", "calls", "seconds", "depth"},
-    "server": {
-        "host", "port", "allow_hosts", "rate", "max_body", "open_loopback", "require_keys",
-        "tls_cert", "tls_key",
-    },
-    "otel": {
-        "endpoint", "headers_env", "content", "all_spans", "trace_forum", "quiet_seconds",
-        "idle_seconds",
-    },
-    "gateway": {
-        "openai_url", "anthropic_url", "openai_key_env", "openai_key_file", "anthropic_key_env",
-        "anthropic_key_file", "free_loopback", "prices", "usd", "tokens", "calls", "allow",
-        "untouched", "max_repeats", "quiet_seconds",
-    },
-}  # fmt: skip
-_NAMED_SECTIONS = (
-    "models",
-    "panels",
-    "tools",
-    "servers",
-    "gates",
-    "budgets",
-    "tenants",
-    "databases",
-)
-"""Sections with subsections, whose names the user chooses."""
-_QUOTA_SETTINGS = ("runs_at_once", "runs_per_minute", "weight")
-_TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "submit", "clients")
-"""Sections about agents, tools and limits. They are not interpreted here but passed on unchanged,
-with numbers as exact as they were written.
-"""
-_SURFACE_SECTIONS = ("server", "gateway", "oidc", "webhooks", "otel")
-"""Sections about the server, the gateway, clients, webhooks and telemetry; passed on unchanged."""
-_SECTIONS = tuple(dict.fromkeys((*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS)))
-_UNMERGED_SECTIONS = frozenset({"oidc"})
-"""Sections that are taken from one file only, never merged."""
-_PATH_SETTINGS = frozenset(
-    {
-        ("gateway", "anthropic_key_file"), ("gateway", "openai_key_file"), ("roster", "file"),
-        ("server", "tls_cert"), ("server", "tls_key"),
-    }
-)  # fmt: skip
-_FILE_SETTINGS = _PATH_SETTINGS | {
-    ("agents", "read"), ("agents", "write"), ("keys", "log"), ("keys", "public"),
-    ("keys", "write"), ("witness", "policy"),
-}  # fmt: skip
-"""Settings that name files, beside those whose names end with `_file`."""
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
     "worker.runner": "FORUM_WORKER_RUNNER",
@@ -92,7 +56,7 @@ _VARIABLES = {
     "witness.policy": "FORUM_POLICY_FILE",
     **{
         f"server.{name}": f"FORUM_SERVER_{name.upper()}"
-        for name in sorted(_KNOWN_SETTINGS["server"])
+        for name in sorted(ServerSection.__struct_fields__)
     },
 }
 
@@ -165,18 +129,6 @@ class SecretRules:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantQuota:
-    """What the operator lets a tenant have, from `[tenants.NAME]` of the operator's file."""
-
-    runs_at_once: int | None = None
-    """How many runs may be accepted and not have ended; None is no limit."""
-    runs_per_minute: int | None = None
-    """How many runs are accepted in a minute; None is no limit."""
-    weight: int = 1
-    """Its part of a worker that serves several tenants, beside the parts of the others."""
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """The effective settings of a process: paths, addresses and sections."""
 
@@ -188,10 +140,8 @@ class Settings:
     policy: Path | None = None
     file: Path | None = None
     """The project file, if there is one."""
-    team: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The sections about agents, tools and limits."""
-    doors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The sections about the server, its clients and webhooks."""
+    sections: SectionTables = field(default_factory=SectionTables)
+    """The sections that have no member here."""
     user_file: Path | None = None
     """The user's own file, if there is one."""
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -208,7 +158,7 @@ class Settings:
     secrets: SecretRules = SecretRules()
     quotas: Mapping[str, TenantQuota] = field(default_factory=dict)
     """What the tenants of this project may have, by name."""
-    quota: TenantQuota = TenantQuota()
+    quota: TenantQuota = field(default_factory=TenantQuota)
     """What this project may have, if it is a tenant."""
     databases: Mapping[str, str] = field(default_factory=dict)
     """The addresses of further databases, to which the logs of tenants can be moved, by name."""
@@ -244,8 +194,6 @@ class _RawSetting:
 
     value: Any
     where: str
-    folder: Path
-    """The folder to which paths in it are relative."""
 
 
 _RawSettings = Mapping[str, _RawSetting]
@@ -264,38 +212,51 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     home = project.parent if project else start
     raw = _read_environment(environ, home)
     for file in filter(None, (project, user)):
-        # Mixed from two files, `[oidc]` could accept the tokens of one issuer by the rules that
-        # were written for another. So it comes from the first source that has any part of it.
-        whole = {_section(name) for name in raw} & _UNMERGED_SECTIONS
+        whole = {name for name in map(_section, raw) if not SECTIONS[name].is_merged}
         raw |= {
             name: setting
             for name, setting in _read_file(file).items()
             if name not in raw and _section(name) not in whole
         }
     data = home / ".forum" if project else _user_folder(environ, "data")
+    written: dict[str, dict[str, Any]] = {}
+    for name, setting in raw.items():
+        section, _, key = name.partition(".")
+        written.setdefault(section, {})[key] = setting.value
+    origins = {name: setting.where for name, setting in raw.items()}
+    sections = SectionTables(written, str(project or user or PROJECT_FILE), origins)
+    ledger = sections.read("ledger", LedgerSection)
+    worker = sections.read("worker", WorkerSection)
+    keys = sections.read("keys", KeysSection)
+    policy = sections.read("witness", WitnessSection).policy
+    databases = sections.read_named("databases", NamedDatabaseSection)
+    with sections.errors("databases"):
+        if "home" in databases:
+            raise ValueError("home: choose another name; home is the database of [database]")
+    shown = {
+        name: table
+        for name, table in written.items()
+        if SECTIONS[name].is_named or name not in PROJECT_SECTIONS
+    }
     return Settings(
         data=data,
         state=_user_folder(environ, "state"),
-        key_file=_path(raw, "keys.log") or data / "log.key",
-        origin=_text(raw, "ledger.origin"),
-        database=_text(raw, "database.url"),
-        policy=_path(raw, "witness.policy"),
-        public_key=_path(raw, "keys.public"),
-        write_key=_path(raw, "keys.write"),
-        agents=_agent_rules(raw),
-        runner=_value(raw, "worker.runner", _is_runner, '"claims", "dbos" or "temporal"')
-        or "claims",
-        temporal_address=_text(raw, "worker.temporal_address"),
-        cleanup_days=_value(raw, "ledger.cleanup_days", _is_days, "a number of days from 1 on")
-        or 7,
+        key_file=Path(keys.log) if keys.log else data / "log.key",
+        origin=ledger.origin or None,
+        database=sections.read("database", DatabaseSection).url or None,
+        policy=Path(policy) if policy else None,
+        public_key=Path(keys.public) if keys.public else None,
+        write_key=Path(keys.write) if keys.write else None,
+        agents=_agent_rules(sections),
+        runner=worker.runner,
+        temporal_address=worker.temporal_address or None,
+        cleanup_days=ledger.cleanup_days,
         file=project,
-        team=_collect_sections(raw, _TEAM_SECTIONS),
-        doors=_collect_sections(raw, _SURFACE_SECTIONS),
+        sections=msgspec.structs.replace(sections, tables=shown),
         user_file=user,
-        origins={name: setting.where for name, setting in raw.items()}
-        | _folder_origins(environ, () if project else ("data",)),
-        quotas=_read_quotas(raw),
-        databases=_read_databases(raw),
+        origins=origins | _folder_origins(environ, () if project else ("data",)),
+        quotas=sections.read_named("tenants", TenantQuota),
+        databases={name: database.url for name, database in databases.items()},
     )
 
 
@@ -315,8 +276,8 @@ def bind_tenant(settings: Settings, *, is_namesake: bool = False) -> Settings:
             last = part or key
             if last == "env" or last.endswith("_env"):
                 refused = [rules.refuse_variable(text) for text in _list_texts(value)]
-            elif last.endswith("_file") or (section, last) in _FILE_SETTINGS:
-                refused = [rules.refuse_file(setting.folder / f) for f in _list_texts(value)]
+            elif last in list_file_settings(SECTIONS[section]):
+                refused = [rules.refuse_file(f) for f in _list_texts(value)]
             else:
                 continue
             for why in filter(None, refused):
@@ -345,24 +306,9 @@ def _list_texts(value: object) -> list[str]:
 
 def list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
     """Yield the files with keys and secrets that the settings name, and what each holds."""
-    named = [
-        (model, "key_file", f"the key of the model {name}")
-        for name, model in settings.team.get("models", {}).items()
-    ]
-    named += [
-        (webhook, "secret_file", f"the secret of the webhook {name}")
-        for name, webhook in settings.doors.get("webhooks", {}).items()
-    ]
-    server = settings.doors.get("server", {})
-    named.append((server, "tls_key", "the key of the server's certificate"))
-    gateway = settings.doors.get("gateway", {})
-    named += [
-        (gateway, f"{provider}_key_file", f"the key of the gateway for {provider}")
-        for provider in ("openai", "anthropic")
-    ]
-    for section, setting, what in named:
-        if isinstance(section, Mapping) and isinstance(section.get(setting), str):
-            yield Path(section[setting]), what
+    for file, title in settings.sections.list_secrets(SECTIONS):
+        if title:
+            yield Path(file), title
 
 
 def _find_project(start: Path) -> Path | None:
@@ -416,19 +362,34 @@ def _folder_origins(environ: Mapping[str, str], used: tuple[str, ...]) -> dict[s
 
 
 def _read_environment(environ: Mapping[str, str], home: Path) -> dict[str, _RawSetting]:
+    named = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
     return {
-        name: _RawSetting(environ[variable], variable, home)
-        for name, variable in _VARIABLES.items()
-        if environ.get(variable)
+        name: _RawSetting(_resolve(name, value, home), _VARIABLES[name])
+        for name, value in named.items()
     }
 
 
 def _read_file(path: Path) -> dict[str, _RawSetting]:
     return {
-        f"{section}.{name}": _RawSetting(value, str(path), path.parent)
+        name: _RawSetting(_resolve(name, value, path.parent), str(path))
         for section, values in _read(path).items()
-        for name, value in values.items()
+        for name, value in ((f"{section}.{key}", value) for key, value in values.items())
     }
+
+
+def _resolve(setting: str, value: Any, folder: Path) -> Any:  # noqa: ANN401  any TOML value
+    """Return a setting whose relative paths are resolved against the folder of its own file."""
+    section, _, name = setting.partition(".")
+    files = list_file_settings(SECTIONS[section])
+    if SECTIONS[section].is_named:
+        return value | {file: _join(folder, value[file]) for file in files & value.keys()}
+    return _join(folder, value) if name in files else value
+
+
+def _join(folder: Path, value: Any) -> Any:  # noqa: ANN401  any TOML value
+    if isinstance(value, list):
+        return [_join(folder, item) for item in value]
+    return str(folder / value) if isinstance(value, str) and value else value
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -438,134 +399,41 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
-        if section not in _SECTIONS or not isinstance(values, dict):
-            hint = suggest_or_list(section, _SECTIONS)
+        if section not in SECTIONS or not isinstance(values, dict):
+            hint = suggest_or_list(section, SECTIONS)
             raise BadSettings(str(path), f"[{section}] is not a section; {hint}")
-        names = _KNOWN_SETTINGS.get(section, values.keys())
-        for name in values.keys() - names:
-            hint = suggest_or_list(name, names)
-            raise BadSettings(str(path), f"[{section}] has no setting {name!r}; {hint}")
-        for name, value in values.items() if section in (*_NAMED_SECTIONS, "webhooks") else ():
+        if not SECTIONS[section].is_named:
+            with SectionTables(file=str(path)).errors(section):
+                refuse_unknown(values, SECTIONS[section])
+            continue
+        for name, value in values.items():
             if not isinstance(value, dict):
                 raise BadSettings(str(path), f"[{section}] {name}: write [{section}.{name}] above")
     return table
 
 
-def _value(
-    settings: _RawSettings, name: str, is_valid: Callable[[Any], bool], expected: str
-) -> Any:  # noqa: ANN401  `is_valid` has checked its type
-    """Return a setting, or None if it is not set. Raises `BadSettings` if it is not valid."""
-    setting = settings.get(name)
-    if setting is None or is_valid(setting.value):
-        return setting and setting.value
-    section, _, key = name.partition(".")
-    raise BadSettings(setting.where, f"[{section}] {key} is {expected}")
-
-
-def _text(settings: _RawSettings, name: str) -> str | None:
-    return _value(settings, name, lambda value: isinstance(value, str), "a text") or None
-
-
-def _texts(settings: _RawSettings, name: str) -> tuple[str, ...]:
-    return tuple(_value(settings, name, _is_list_of_texts, "a list of texts") or ())
-
-
-def _read_quotas(settings: _RawSettings) -> dict[str, TenantQuota]:
-    quotas = {}
-    for setting in (name for name in settings if _section(name) == "tenants"):
-        table, where = settings[setting].value, settings[setting].where
-        for name, value in table.items():
-            if name not in _QUOTA_SETTINGS:
-                hint = suggest_or_list(name, _QUOTA_SETTINGS)
-                raise BadSettings(where, f"[{setting}] has no setting {name!r}; {hint}")
-            if not _is_count(value):
-                raise BadSettings(where, f"[{setting}] {name} is a whole number from 1 on")
-        quotas[setting.partition(".")[2]] = TenantQuota(**table)
-    return quotas
-
-
-def _read_databases(settings: _RawSettings) -> dict[str, str]:
-    databases = {}
-    for setting in (name for name in settings if _section(name) == "databases"):
-        table, where = settings[setting].value, settings[setting].where
-        if setting == "databases.home":
-            raise BadSettings(where, f"[{setting}]: home is the database of [database] itself")
-        if table.keys() != {"url"} or not isinstance(table["url"], str):
-            raise BadSettings(where, f"[{setting}] has one setting: url, a text")
-        databases[setting.partition(".")[2]] = table["url"]
-    return databases
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_runner(value: object) -> bool:
-    return value in ("claims", "dbos", "temporal")
-
-
-def _is_days(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 100_000
-
-
-def _is_list_of_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
-
-
-def _path(settings: _RawSettings, name: str) -> Path | None:
-    text = _text(settings, name)
-    return settings[name].folder / text if text else None
-
-
-def _paths(settings: _RawSettings, name: str) -> tuple[Path, ...]:
-    return tuple(settings[name].folder / path for path in _texts(settings, name))
-
-
-def _agent_rules(settings: _RawSettings) -> AgentSandboxRules:
+def _agent_rules(sections: SectionTables) -> AgentSandboxRules:
+    section = sections.read("agents", AgentsSection)
+    with sections.errors("agents"):
+        connect = tuple(map(_address, section.connect))
     return AgentSandboxRules(
-        confine=_value(settings, "agents.confine", _is_flag, "true or false") or False,
-        read=_paths(settings, "agents.read"),
-        write=_paths(settings, "agents.write"),
-        connect=tuple(_address(settings, text) for text in _texts(settings, "agents.connect")),
-        env=_texts(settings, "agents.env"),
+        confine=section.confine,
+        read=tuple(map(Path, section.read)),
+        write=tuple(map(Path, section.write)),
+        connect=connect,
+        env=section.env,
     )
 
 
-def _address(settings: _RawSettings, text: str) -> tuple[str, int]:
-    """Parse HOST:PORT, where HOST is a name, or a loopback address."""
+def _address(text: str) -> tuple[str, int]:
+    """Parse HOST:PORT, where HOST is a name, or a loopback address.  Raises `ValueError`."""
     host, _, port = text.rpartition(":")
     is_name = _HOST(host) is not None and (not _NUMBERS(host) or host.startswith("127."))
     if not is_name or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        why = f"[agents] connect: {text!r}; write NAME:PORT, or 127.0.0.1:PORT for this machine"
-        raise BadSettings(settings["agents.connect"].where, why)
+        why = f"connect: {text!r}; write NAME:PORT, or 127.0.0.1:PORT for this machine"
+        raise ValueError(why)
     return host.lower(), int(port)
 
 
 def _section(name: str) -> str:
     return name.partition(".")[0]
-
-
-def _collect_sections(
-    settings: _RawSettings, sections: tuple[str, ...]
-) -> dict[str, dict[str, Any]]:
-    tables: dict[str, dict[str, Any]] = {}
-    for name, setting in settings.items():
-        section, _, key = name.partition(".")
-        if section in sections:
-            tables.setdefault(section, {})[key] = _resolve_paths(section, key, setting)
-    return tables
-
-
-def _resolve_paths(section: str, key: str, setting: _RawSetting) -> Any:  # noqa: ANN401  any TOML value
-    """Return a setting whose relative paths are resolved against the folder of its own file."""
-    if (section, key) in _PATH_SETTINGS and isinstance(setting.value, str) and setting.value:
-        return str(setting.folder / setting.value)
-    if section in ("models", "webhooks"):
-        files = {name: setting.value.get(name) for name in ("key_file", "secret_file")}
-        named = {name: str(setting.folder / f) for name, f in files.items() if isinstance(f, str)}
-        return {**setting.value, **named}
-    return setting.value

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import ClassVar, dataclass_transform
 
+from forum.units import format_usd
+
 
 class ProblemType(Enum):
     """The closed set of problems of the HTTP API: the name of its type, the status, the title."""
@@ -217,8 +219,7 @@ def _format_limit(limit: str, number: int) -> str:
     """Return an amount for people: money is counted in nano-dollars."""
     if limit != "usd":
         return f"{number} {limit.removesuffix('s') if number == 1 else limit}"
-    whole, rest = divmod(number, 10**9)
-    return f"${whole}.{rest:09}".rstrip("0").rstrip(".")
+    return f"${format_usd(number)}"
 
 
 class BudgetExceeded(LimitReached):
@@ -447,6 +448,14 @@ class ExtensionMissing(SetupError):
     why: str
 
     text = "extension {name}: {why}"
+
+
+class ProtocolMissing(SetupError):
+    """The feature is not here whose protocol a panel follows."""
+
+    name: str
+
+    text = "no protocol {name!r} for panels is installed"
 
 
 class ReportRefused(Conflict):
@@ -780,6 +789,15 @@ class WrongWriteKey(Untrusted):
         "{origin}: this machine cannot write with write key {key}: {why}. Copy write.key from the"
         " machine that signs the log; on that machine: forum keys rotate-write"
     )
+
+
+class FeatureMissing(SetupError):
+    """A feature that is needed is not in the list of features of this copy."""
+
+    what: str
+    feature: str
+
+    text = "{what} need the feature {feature}, which this copy of Forum does not have"
 
 
 class NotSigner(SetupError):

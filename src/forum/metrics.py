@@ -1,4 +1,4 @@
-"""Metrics of a process and a ledger, in the Prometheus text format.
+"""Metrics of a process and a ledger; `forum.surfaces.exposition` writes them for Prometheus.
 
 Counters start at zero with the process and count the entries that it appended. Every entry is
 appended by one process, so the sum over all processes is the total. Gauges are read from the store
@@ -6,8 +6,7 @@ on request, with statements whose cost does not grow with the log.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from threading import Lock
@@ -20,17 +19,18 @@ from forum.errors import Malformed, SignatureRejected
 from forum.ledger.entry import MAIN_STRAND, Entry, peek_kind
 from forum.ledger.kinds import Kinds, RunCloseFacts, Scope
 from forum.ledger.ports import EntryWrite, Store, decode_due_time
-from forum.work.council_end import Accord, CouncilCloseFacts
-from forum.work.kinds import (
+from forum.runs.council_end import Accord, CouncilCloseFacts
+from forum.runs.kinds import (
     CallFacts,
     CheckFacts,
     ReplyFacts,
-    ReplyOrigin,
     StopFacts,
     VerdictFacts,
 )
-from forum.work.run_fold import vetoed_accord
-from forum.work.run_summary import SummaryTally
+from forum.runs.run_fold import vetoed_accord
+from forum.runs.run_summary import SummaryTally
+from forum.runs.spending import CallCost, fold_cost
+from forum.units import NANO_USD
 
 METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
 """Scopes of which any one allows a key to read metrics."""
@@ -40,23 +40,13 @@ _MAX_MODELS: Final = 100
 """Limit of distinct model labels: each is a time series in every metrics database."""
 _MAX_OPEN_CALLS: Final = 10_000
 _OTHER_MODEL: Final = "other"
-_NANO: Final = 1e9
 _MICRO: Final = 1e6
 
 
-class MetricType(StrEnum):
-    """The types of Prometheus that are used here."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
 class Metric(Struct, frozen=True):
-    """The name, type and help text of a metric."""
+    """The name and help text of a metric; the name of a counter ends in `_total`."""
 
     name: str
-    type: MetricType
     help: str
 
 
@@ -74,53 +64,50 @@ _Series = tuple[Metric, Labels]
 _ledger_metrics: list[Metric] = []
 
 
-def _counter(name: str, description: str) -> Metric:
-    _ledger_metrics.append(Metric(name, MetricType.COUNTER, description))
+def _metric(name: str, description: str) -> Metric:
+    _ledger_metrics.append(Metric(name, description))
     return _ledger_metrics[-1]
 
 
-def _gauge(name: str, description: str) -> Metric:
-    _ledger_metrics.append(Metric(name, MetricType.GAUGE, description))
-    return _ledger_metrics[-1]
-
-
-RUNS_ACCEPTED = _counter("forum_runs_accepted_total", "Runs that were accepted.")
-RUNS_ENDED = _counter(
+RUNS_ACCEPTED = _metric("forum_runs_accepted_total", "Runs that were accepted.")
+RUNS_ENDED = _metric(
     "forum_runs_ended_total", "Runs that ended, by outcome; split or blocked if a council was."
 )
-RUN_STOPS = _counter("forum_run_stops_total", "Runs that were stopped, by reason.")
-CALLS = _counter("forum_calls_total", "Calls that ended, by model and outcome.")
-TOKENS = _counter("forum_tokens_total", "Tokens that calls used, by model.")
-DOLLARS = _counter("forum_dollars_total", "Dollars that calls cost, by model.")
-TAKEOVERS = _counter("forum_takeovers_total", "Runs and tasks taken over from workers that died.")
-QUEUE_AGE = _gauge(
+RUN_STOPS = _metric("forum_run_stops_total", "Runs that were stopped, by reason.")
+CALLS = _metric("forum_calls_total", "Calls that ended, by model and outcome.")
+TOKENS = _metric("forum_tokens_total", "Tokens that calls used, by model.")
+DOLLARS = _metric("forum_dollars_total", "Dollars that calls cost, by model.")
+TAKEOVERS = _metric("forum_takeovers_total", "Runs and tasks taken over from workers that died.")
+QUEUE_AGE = _metric(
     "forum_queue_age_seconds",
     "How long the oldest due run has waited for a worker.",
 )
-GATES_WAITING = _gauge(
+GATES_WAITING = _metric(
     "forum_gates_waiting",
     f"Gates that wait for a decision; at most {MAX_COUNTED_GATES} are counted.",
 )
-SEQUENCING_LAG = _gauge(
+SEQUENCING_LAG = _metric(
     "forum_sequencing_lag_seconds", "How long the oldest entry without an index has waited for it."
 )
-WITNESS_AGE = _gauge(
+WITNESS_AGE = _metric(
     "forum_witness_age_seconds", "How long ago a witness last cosigned a checkpoint."
 )
-UNWITNESSED = _gauge(
+UNWITNESSED = _metric(
     "forum_unwitnessed_entries",
     "Entries that no checkpoint covers which enough witnesses cosigned.",
 )
-ENTRIES = _gauge("forum_ledger_entries", "Entries with an index.")
-BACKLOG = _gauge("forum_ledger_backlog", "Entries that wait for an index.")
-QUARANTINED = _gauge("forum_ledger_quarantined", "Rows that no writer of the log wrote, set aside.")
-WORKERS = _gauge("forum_workers", "Workers that hold a lease.")
-QUOTA = _gauge("forum_tenant_quota", "What the operator lets a tenant have, by what it limits.")
-QUOTA_USED = _gauge("forum_tenant_quota_used", "What a tenant has of its quota.")
-CONDITION = _gauge(
+ENTRIES = _metric("forum_ledger_entries", "Entries with an index.")
+BACKLOG = _metric("forum_ledger_backlog", "Entries that wait for an index.")
+QUARANTINED = _metric(
+    "forum_ledger_quarantined", "Rows that no writer of the log wrote, set aside."
+)
+WORKERS = _metric("forum_workers", "Workers that hold a lease.")
+QUOTA = _metric("forum_tenant_quota", "What the operator lets a tenant have, by what it limits.")
+QUOTA_USED = _metric("forum_tenant_quota_used", "What a tenant has of its quota.")
+CONDITION = _metric(
     "forum_condition", "Whether a condition is there that stops reading, writing or signing: 1, 0."
 )
-READY = _gauge("forum_ready", "Whether this process can read, write, and have signed: 1 or 0.")
+READY = _metric("forum_ready", "Whether this process can read, write, and have signed: 1 or 0.")
 
 LEDGER_METRICS: Final = tuple(_ledger_metrics)
 """The metrics of a ledger, exposed by servers and by workers."""
@@ -132,8 +119,8 @@ class EntryCounters:
     def __init__(self, kinds: Kinds) -> None:
         self._kinds, self._lock = kinds, Lock()
         self._counts: defaultdict[_Series, float] = defaultdict(float)
-        self._models: OrderedDict[tuple[str, str], str] = OrderedDict()
-        """The model of each call without a reply, by run and strand."""
+        self._open_calls: OrderedDict[tuple[str, str], CallCost] = OrderedDict()
+        """The calls without a reply, by run and strand."""
         self._known: set[str] = set()
         self._undecided: OrderedDict[str, SummaryTally] = OrderedDict()
         """What is known of open runs with a council, or with a veto of one."""
@@ -168,12 +155,12 @@ class EntryCounters:
                 case StopFacts() if place[1] == MAIN_STRAND:
                     self._add(RUN_STOPS, reason=facts.reason)
                 case CallFacts():
-                    self._models[place] = facts.model
+                    fold_cost(self._open_calls, place, entry.ts, facts)
                     # Forget the oldest call: its reply may never be appended by this process.
-                    if len(self._models) > _MAX_OPEN_CALLS:
-                        self._models.popitem(last=False)
+                    if len(self._open_calls) > _MAX_OPEN_CALLS:
+                        self._open_calls.popitem(last=False)
                 case ReplyFacts():
-                    self._count_reply(facts, self._models.pop(place, facts.model))
+                    self._count_reply(facts, fold_cost(self._open_calls, place, entry.ts, facts))
                 case _:
                     pass
 
@@ -184,7 +171,8 @@ class EntryCounters:
         its last entry.
         """
         run, facts = entry.run, entry.facts
-        is_veto = isinstance(facts, VerdictFacts | CheckFacts) and vetoed_accord(facts) is not None
+        is_judged = isinstance(facts, (VerdictFacts, CheckFacts))  # quicker than a union
+        is_veto = is_judged and vetoed_accord(facts) is not None
         if is_veto or isinstance(facts, CouncilCloseFacts):
             self._undecided.setdefault(run, SummaryTally())
             if len(self._undecided) > _MAX_OPEN_CALLS:
@@ -197,15 +185,16 @@ class EntryCounters:
         self._undecided.pop(run, None)
         return tally.undecided_accord() if tally else None
 
-    def _count_reply(self, reply: ReplyFacts, model: str) -> None:
-        if reply.source is ReplyOrigin.RECORDED:
+    def _count_reply(self, reply: ReplyFacts, call: CallCost | None) -> None:
+        if call is None or call.is_recorded or call.is_inner_run:
             return  # another run made the call and paid for it
+        model = call.model
         if model not in self._known and len(self._known) >= _MAX_MODELS:
             model = _OTHER_MODEL
         self._known.add(model)
         self._add(CALLS, model=model, outcome=reply.outcome)
         self._add(TOKENS, reply.tokens, model=model)
-        self._add(DOLLARS, reply.usd / _NANO, model=model)
+        self._add(DOLLARS, reply.usd / NANO_USD, model=model)
 
     def _add(self, metric: Metric, amount: float = 1, **labels: str) -> None:
         self._counts[metric, tuple((name, str(value)) for name, value in labels.items())] += amount
@@ -347,37 +336,3 @@ def with_labels(samples: Iterable[Sample], **labels: str) -> list[Sample]:
     """Return samples with further labels before their own."""
     added = tuple(labels.items())
     return [Sample(sample.metric, sample.value, added + sample.labels) for sample in samples]
-
-
-def render_metrics(metrics: Iterable[Metric], samples: Iterable[Sample]) -> Iterator[str]:
-    """Yield the lines of some metrics, each with all of its samples."""
-    by_metric: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by_metric.setdefault(sample.metric.name, []).append(sample)
-    for metric in metrics:
-        yield from render_header(metric)
-        for sample in sorted(by_metric.get(metric.name, []), key=lambda sample: sample.labels):
-            yield f"{metric.name}{render_labels(dict(sample.labels))} {render_value(sample.value)}"
-
-
-def render_header(metric: Metric) -> tuple[str, str]:
-    """Return the HELP and TYPE lines of a metric."""
-    return f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"
-
-
-def render_labels(labels: Mapping[str, str]) -> str:
-    """Return labels in braces, with escaped values."""
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def render_value(value: float) -> str:
-    """Return a number in the Prometheus text format."""
-    if value == inf:
-        return "+Inf"
-    return str(int(value)) if float(value).is_integer() else repr(float(value))

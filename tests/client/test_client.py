@@ -16,11 +16,12 @@ import pytest
 import forum
 from forum import errors, verify
 from forum.app import KINDS
-from forum.client import ReplyUnreadable, RequestTimeout, ServerUnreachable, api_request, problems
+from forum.client import ReplyUnreadable, RequestTimeout, ServerUnreachable, problems
 from forum.client.forms import GateAsk, Message, PanelAsk, TaskAsk
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.application import all_endpoints
 from forum.surfaces.http.openapi import build_document
+from forum_client import api_request
 from tests.client.proxy import cutting
 from tests.surfaces.serving import Served, served, serving
 

@@ -15,8 +15,8 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.ledger.secret_mask import is_secret_name
+from forum.runs.plan import single_task_plan
 from forum.tlog import parse_checkpoint
-from forum.work.plan import single_task_plan
 from tests.deployed.containers import Container, Host, Mount, copy_secret, image_variables
 from tests.deployed.schemas import RELEASES, list_faults
 from tests.docs.pages import ROOT

@@ -1,4 +1,4 @@
-"""Writes the generated modules of `forum.client`, and their reference; `just client` runs it.
+"""Writes the generated modules of `forum_client`, and their reference; `just client` runs it.
 
     python -m tests.docs.client_code
 
@@ -18,11 +18,12 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from forum.errors import ProblemType
 from forum.surfaces.http.application import all_endpoints
 from forum.surfaces.http.endpoints import Endpoint
 from tests.docs.pages import ROOT
 
-PACKAGE = ROOT / "src/forum/client"
+PACKAGE = ROOT / "clients/python/src/forum_client"
 REFERENCE = ROOT / "docs/reference/client.md"
 
 _EVENT_STREAM, _JSON, _TEXT = "text/event-stream", "application/json", "text/plain"
@@ -269,10 +270,10 @@ def render_operations(*, is_async: bool) -> str:
         "from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence",
         "from typing import Any, Literal",
         "",
-        "from forum.client import forms",
-        "from forum.client.api_request import ApiRequest, fill_path",
-        f"from forum.client.connection import {prefix}Connection, BodyContent, new_idempotency_key",
-        "from forum.client.run_events import RunEvent",
+        "from forum_client import forms",
+        "from forum_client.api_request import ApiRequest, fill_path",
+        f"from forum_client.connection import {prefix}Connection, BodyContent, new_idempotency_key",
+        "from forum_client.run_events import RunEvent",
         "",
     ]
     for group, found in groups.items():
@@ -442,6 +443,28 @@ def render_forms() -> str:
     return "\n".join([*lines, ""])
 
 
+def render_problem_types() -> str:
+    """Return the module of problem types."""
+    lines = [
+        '"""The problems of the HTTP API.',
+        "",
+        _GENERATED,
+        '"""',
+        "",
+        "from enum import Enum",
+        "",
+        "class ProblemType(Enum):",
+        '    """A problem: the name of its type, the status, the title."""',
+        "",
+        *(f"    {problem.name} = {problem.value!r}" for problem in ProblemType),
+        "",
+        "    def __init__(self, slug: str, status: int, title: str) -> None:",
+        '        self.type = f"urn:forum:problem:{slug}"',
+        "        self.status, self.title = status, title",
+    ]
+    return "\n".join([*lines, ""])
+
+
 def _roots() -> tuple[list[Any], list[Any]]:
     """Return the types of replies, and those of what is asked."""
     endpoints = all_endpoints()
@@ -543,10 +566,11 @@ def _default(field: inspect.Field) -> str:
 _HEAD = f"""\
 # The Python client
 
-This page lists every method of `forum.Client`.
-`forum.AsyncClient` has the same methods: await them, and use `async for` for those that yield.
+This page lists every method of `forum.Client`, which is also `forum_client.Client`.
+`AsyncClient` has the same methods: await them, and use `async for` for those that yield.
 [Use the Python client](../guides/use-the-python-client.md) shows how to begin.
-The forms are in `forum.client.forms`, the errors in `forum.client.problems`.
+The forms are in `forum.client.forms`, the errors in `forum.client.problems`; where only
+`forumd-client` is installed, in `forum_client.forms` and `forum_client.problems`.
 
 {_GENERATED}
 """
@@ -601,6 +625,7 @@ def modules() -> dict[Path, str]:
     """Return the content of every generated file."""
     return {
         PACKAGE / "forms.py": formatted(render_forms()),
+        PACKAGE / "problem_types.py": formatted(render_problem_types()),
         PACKAGE / "operations.py": formatted(render_operations(is_async=False)),
         PACKAGE / "async_operations.py": formatted(render_operations(is_async=True)),
         REFERENCE: render_reference(),

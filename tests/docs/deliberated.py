@@ -5,9 +5,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from forum.deliberation.protocols import start_protocol
-from forum.deliberation.seating import draft_symposium
-from forum.deliberation.steps import (
+from forum.app.environment import KINDS
+from forum.features.symposium.personas import PERSONAS
+from forum.features.symposium.seating import draft_symposium
+from forum.ledger.ports import Amount
+from forum.runs.panel import Council, Panel, Seat
+from forum.runs.panel_protocol import start_protocol
+from forum.runs.policy import Agent, Policy, Scripted
+from forum.runs.session_steps import (
     AgentTurn,
     BatchResult,
     Session,
@@ -17,11 +22,7 @@ from forum.deliberation.steps import (
     TurnResult,
     TurnStatus,
 )
-from forum.deliberation.symposium.personas import PERSONAS
-from forum.ledger.ports import Amount
 from forum.tlog import hash_leaf
-from forum.work.panel import Council, Panel, Seat
-from forum.work.policy import Agent, Policy, Scripted
 
 QUESTION = "Is the bridge safe?"
 BEGUN = 1_700_000_000_000_000
@@ -81,7 +82,7 @@ class _Played:
         self.asked: dict[str, AgentTurn] = {}
         self.notes: dict[str, SessionNote] = {}
         self._words = words
-        steps, heard = start_protocol(session), None
+        steps, heard = start_protocol(KINDS, session), None
         try:
             while True:
                 step = next(steps) if heard is None else steps.send(heard)

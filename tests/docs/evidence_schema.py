@@ -1,6 +1,6 @@
 """Writes the published schema of the report of an evidence pack."""
 
-from forum.evidence.pack_file import report_schema
+from forum.features.evidence.pack_file import report_schema
 from tests.docs.pages import ROOT
 
 if __name__ == "__main__":

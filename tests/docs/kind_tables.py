@@ -13,18 +13,18 @@ from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
-from forum.app.evidence import shipped_maps
-from forum.deliberation.council_kinds import COUNCIL_KINDS
-from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
-from forum.evidence.control_maps import encode_map
-from forum.evidence.events import EVENT_FORMS
-from forum.evidence.queries import QUERY_SETS
-from forum.evidence.report import LIMITS
+from forum.features.council.kinds import COUNCIL_KINDS
+from forum.features.evidence.control_maps import encode_map
+from forum.features.evidence.events import EVENT_FORMS
+from forum.features.evidence.queries import QUERY_SETS
+from forum.features.evidence.report import LIMITS
+from forum.features.evidence.service import shipped_maps
+from forum.features.oversight.kinds import OVERSIGHT_KINDS
+from forum.features.symposium.kinds import SYMPOSIUM_KINDS
 from forum.ledger.entry import Limit
 from forum.ledger.kinds import LEDGER_KINDS, Kind
-from forum.work.kinds import WORK_KINDS
-from forum.work.oversight_kinds import OVERSIGHT_KINDS
-from forum.work.report_kinds import REPORT_KINDS
+from forum.runs.kinds import WORK_KINDS
+from forum.runs.report_kinds import REPORT_KINDS
 from tests.docs.pages import ROOT
 from tests.ledger.samples import members_of
 

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.demo.sample_runs import build_sample_requests
+from forum.features.demo.sample_runs import build_sample_requests
 from tests.docs.pages import ROOT
 from tests.support import free_port
 from tests.surfaces.terminal import FORUM, Terminal

@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 import forum
 from forum import errors
-from forum.sdk import (
+from forum.features.recorder import events
+from forum.features.recorder.public import (
     Cause,
     CouncilOutcome,
     DeliberateArguments,
@@ -38,10 +39,9 @@ from forum.sdk import (
     Task,
     TaskOutcome,
     TaskVerdict,
-    events,
     ledger,
-    symposium,
 )
+from forum.features.symposium import sdk as symposium
 from forum.verify import Report
 from tests.docs.pages import ROOT
 

@@ -3,9 +3,10 @@
 import re
 import tomllib
 
+from forum.features.oidc.tokens import read_issuer
 from forum.ledger.kinds import Scope
+from forum.section_reader import SectionTables
 from forum.surfaces.http.application import all_endpoints
-from forum.surfaces.http.oidc import read_issuer
 from tests.docs.access_guide import GUIDE, TABLE, render
 
 
@@ -36,7 +37,7 @@ def test_the_issuer_of_the_example_can_be_read() -> None:
     (block,) = re.findall(
         r"^```toml\n(\[oidc\]\n.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL
     )
-    issuer = read_issuer(tomllib.loads(block)["oidc"])
+    issuer = read_issuer(SectionTables(tomllib.loads(block)))
 
     assert issuer.scopes["forum-operators"] == {Scope.ADMIN}
     assert issuer.ledger_claim == "ledger"

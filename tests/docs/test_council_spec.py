@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from forum.deliberation.council_kinds import (
+from forum.app.environment import KINDS
+from forum.features.council.kinds import (
     BaselineFacts,
     CouncilCloseFacts,
     CouncilFacts,
     RevealFacts,
 )
-from forum.deliberation.protocols import start_protocol
-from forum.deliberation.steps import (
+from forum.runs.panel import Council, Seat
+from forum.runs.panel_protocol import start_protocol
+from forum.runs.policy import Agent, Policy, Scripted
+from forum.runs.session_steps import (
     AgentTurn,
     BatchResult,
     Session,
@@ -25,8 +28,6 @@ from forum.deliberation.steps import (
     TurnStatus,
 )
 from forum.tlog import hash_leaf
-from forum.work.panel import Council, Seat
-from forum.work.policy import Agent, Policy, Scripted
 from tests.docs.stranger import Stranger
 
 QUESTION = "Is the bridge safe?"
@@ -125,7 +126,7 @@ class Sat:
         self._chance = chance
         agents: dict[str, Agent] = dict.fromkeys(AGENTS, Scripted())
         steps, heard = (
-            start_protocol(Session(QUESTION, Policy(agents=agents, panel=council), 0)),
+            start_protocol(KINDS, Session(QUESTION, Policy(agents=agents, panel=council), 0)),
             None,
         )
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import PASTED, commands, saved, shown, statuses
-from tests.gateway.running import local_provider, provider_variables
+from tests.features.gateway.running import local_provider, provider_variables
 from tests.support import free_port
 from tests.surfaces.terminal import FORUM, Terminal
 

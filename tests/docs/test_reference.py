@@ -2,8 +2,8 @@
 
 import re
 
+from forum.runs.model_weights import MODEL_WEIGHTS
 from forum.verify import Problem
-from forum.work.model_weights import MODEL_WEIGHTS
 from tests.docs import python_reference
 from tests.docs.cli_reference import render
 from tests.docs.pages import COMMANDS, FINDINGS, REFERENCE, ROOT

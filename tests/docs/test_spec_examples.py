@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from forum.app import KINDS
-from forum.deliberation.ballots import Attack, Ballot, PeerAnswer, StatedClaim
-from forum.deliberation.council_report import (
+from forum.features.council.ballots import Attack, Ballot, PeerAnswer, StatedClaim
+from forum.features.council.report import (
     Argument,
     BaselineReport,
     Blocker,
@@ -24,14 +24,12 @@ from forum.deliberation.council_report import (
     SeatReport,
     Vote,
 )
-from forum.deliberation.record_comparison import Breach
-from forum.deliberation.symposium.violations import Invariant
-from forum.verify import Problem
-from forum.work.gate_rules import GateRule
-from forum.work.kinds import StopReason
-from forum.work.panel import Council, Seat, Symposium
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import (
+from forum.features.symposium.violations import Invariant
+from forum.runs.gate_rules import GateRule
+from forum.runs.kinds import StopReason
+from forum.runs.panel import Council, Seat, Symposium
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import (
     Chat,
     Command,
     Extension,
@@ -45,6 +43,8 @@ from forum.work.policy import (
     ToolCall,
     ToolSpec,
 )
+from forum.runs.record_comparison import Breach
+from forum.verify import Problem
 from tests.docs.examples import BLOCK, SPEC, examples
 from tests.docs.kind_tables import generated_files
 from tests.verify.samples import TRUST, as_json, make_bundle, verify_both

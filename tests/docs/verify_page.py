@@ -3,7 +3,7 @@
 import re
 from hashlib import sha256
 
-from forum.surfaces.verify_page import build_page
+from forum.features.evidence.verify_page import build_page
 from tests.docs.pages import ROOT
 
 GUIDE = ROOT / "docs/guides/verify-in-a-browser.md"

@@ -301,7 +301,7 @@ def rolled_back(bench: Bench) -> Iterator[None]:
     bench.cluster.stop("fast")
     keep(bench.cluster, "old")
     bench.cluster.start()
-    eventually(bench.is_healthy, 30)
+    eventually(bench.is_healthy)
     go_on(bench)
     bench.cluster.stop("fast")
     put_back(bench.cluster, "old")
@@ -318,7 +318,7 @@ def old_primary_back(bench: Bench) -> Iterator[None]:
     (bench.cluster.data / "standby.signal").touch()
     bench.cluster.start()
     bench.execute("SELECT pg_promote()")
-    eventually(bench.is_healthy, 30)
+    eventually(bench.is_healthy)
     go_on(bench)
     bench.cluster.stop("fast")
     keep(bench.cluster, "promoted")
@@ -333,7 +333,7 @@ def old_primary_back(bench: Bench) -> Iterator[None]:
 def go_on(bench: Bench) -> None:
     """Add entries that all processes have seen signed."""
     bench.submit()
-    eventually(bench.is_healthy, 30)
+    eventually(bench.is_healthy)
     wait_signed(bench)
 
 
@@ -351,7 +351,7 @@ def put_back(cluster: Cluster, name: str) -> None:
 
 def wait_signed(bench: Bench) -> None:
     """Wait until the signer has taken what waits, and all processes have seen it."""
-    eventually(lambda: bench.made.forum.store.pending_span() is None, 30)
+    eventually(lambda: bench.made.forum.store.pending_span() is None)
     sleep(1.5)  # a process looks every second
 
 

@@ -14,18 +14,28 @@ import pytest
 from forum.app import Forum, upgrade_database
 from forum.config import load_settings
 from forum.engine import RunRequest, read_body
-from forum.work.run_fold import Run
+from forum.runs.run_fold import Run
+from tests.support import SOON
 
 RUNNERS = os.environ.get("FORUM_TEST_RUNNERS", "claims dbos").split()
 """Temporal is not among them: `just test-temporal` names it, and starts a server."""
-ALL_RUNNERS = pytest.mark.parametrize("runner", RUNNERS)
+NIGHTLY_RUNNERS = {"dbos": (pytest.mark.nightly,)}
+"""The gate has tests of its own for the rows of DBOS, and what it loses (test_engine_rows.py)."""
+ALL_RUNNERS = pytest.mark.parametrize(
+    "runner", [pytest.param(name, marks=NIGHTLY_RUNNERS.get(name, ())) for name in RUNNERS]
+)
 """For tests of what holds in whichever way workers find runs."""
 ALL_HOMES = pytest.mark.parametrize(
     "home",
     [
         # Nobody operates DBOS on SQLite: it needs Postgres.
         *(f"sqlite-{runner}" for runner in RUNNERS if runner != "dbos"),
-        *(pytest.param(f"postgres-{runner}", marks=pytest.mark.postgres) for runner in RUNNERS),
+        *(
+            pytest.param(
+                f"postgres-{name}", marks=(pytest.mark.postgres, *NIGHTLY_RUNNERS.get(name, ()))
+            )
+            for name in RUNNERS
+        ),
     ],
     indirect=True,
 )
@@ -56,7 +66,7 @@ class Project:
         """Have a run accepted."""
         return self.forum.runs.submit(order)
 
-    def wait(self, run: str, seconds: float = 30.0) -> Run:
+    def wait(self, run: str, seconds: float = SOON) -> Run:
         """Wait until a run has ended, or waits for a person."""
         state = self.forum.reads.follow_run(run, patience=seconds)
         log = self.home / "worker.log"
@@ -64,7 +74,7 @@ class Project:
         assert state.outcome is not None or state.open_gates, f"still {state.state}: {said}"
         return state
 
-    def end(self, run: str, seconds: float = 30.0) -> Run:
+    def end(self, run: str, seconds: float = SOON) -> Run:
         """Wait until a run has ended, whatever it waits for meanwhile."""
         eventually(lambda: self.forum.reads.read_run(run).outcome is not None, seconds)
         return self.forum.reads.read_run(run)
@@ -95,7 +105,7 @@ def project(
         yield Project(home, environ, forum)
 
 
-def eventually(happens: Callable[[], bool], seconds: float = 20.0) -> None:
+def eventually(happens: Callable[[], bool], seconds: float = SOON) -> None:
     """Wait for something that another process does."""
     deadline = monotonic() + seconds
     while not happens():

@@ -8,8 +8,8 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.plan import Plan, Task
-from forum.work.policy import Policy, Scripted, ScriptStep
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import Project, eventually, project
 
 pytestmark = pytest.mark.postgres

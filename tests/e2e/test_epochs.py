@@ -13,9 +13,6 @@ from forum.app import Forum
 from forum.app.epoch_carry import Carrier
 from forum.app.keys import KeyOperations
 from forum.app.project import ProjectContext
-from forum.backends.postgres import PostgresStore
-from forum.backends.state_files import FileCheckpointStore
-from forum.backends.store_monitor import StoreMonitor
 from forum.engine import RunRequest
 from forum.errors import (
     ClockOff,
@@ -33,9 +30,12 @@ from forum.ledger.kinds import CarryFacts, NoteFacts, Outcome, Scope
 from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft
+from forum.runs.plan import single_task_plan
+from forum.runs.policy import Answer, Policy
+from forum.stores.postgres import PostgresStore
+from forum.stores.state_files import FileCheckpointStore
+from forum.stores.store_monitor import StoreMonitor
 from forum.verify import Problem, State
-from forum.work.plan import single_task_plan
-from forum.work.policy import Answer, Policy
 from tests.e2e.project import Project, project
 
 GATED = RunRequest("Deploy.", single_task_plan("Deploy."), Policy(gates=("tasks",)))
@@ -249,7 +249,7 @@ def test_a_log_goes_on_if_its_next_epoch_cannot_begin(
     home.submit(GATED)
     home.forum.log.publish()
     with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
-        patch.setattr("forum.app.epoch_carry.check_source", fail)
+        patch.setattr("forum.app.epoch_carry.SourceCheck", fail)
         with pytest.raises(RuntimeError, match="fails"):
             forum.keys.new_epoch()
     with Forum(home.forum.settings) as forum:
@@ -621,7 +621,7 @@ def test_the_end_of_a_guard_is_taken_back_durably(
     """Else it would be there again after a crash, beside a log that takes entries."""
     guard, synced = FileCheckpointStore(tmp_path / "guard.note"), list[Path]()
     guard.end()
-    monkeypatch.setattr("forum.backends.state_files.sync_path", synced.append)
+    monkeypatch.setattr("forum.stores.state_files.sync_path", synced.append)
     guard.reopen()
     guard.advance(None, b"x")
 

@@ -15,7 +15,7 @@ from tests.conftest import IN_CI, ROOT
 from tests.e2e import faults
 from tests.e2e.faults import Bench, Fault, Running
 from tests.e2e.project import eventually
-from tests.support import timed
+from tests.support import flaky
 
 GUIDE = ROOT / "docs/guides/when-it-cannot-work.md"
 SHOWN_WITHIN_S = 20.0 if IN_CI else 5.0
@@ -51,7 +51,7 @@ def file_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield bench
 
 
-@timed
+@flaky("a fault is promised to show within 5 seconds, by four processes and a command")
 @pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("fault", CAUSED, ids=lambda fault: fault.name)
@@ -60,7 +60,7 @@ def test_a_fault_of_postgres_is_shown(server_bench: Bench, fault: Fault) -> None
     check(server_bench, fault)
 
 
-@timed
+@flaky("a fault is promised to show within 5 seconds, by four processes and a command")
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", faults.FILE_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_of_a_file_is_shown(file_bench: Bench, fault: Fault) -> None:
@@ -122,7 +122,7 @@ def check_process(bench: Bench, fault: Fault, running: Running) -> None:
     scraped = running.get("/metrics", bench.key)
     scraping = monotonic() - asked
     told = re.findall(
-        r'^forum_condition\{.*condition="([a-z-]+)".*\} 1$', scraped.text, re.MULTILINE
+        r'^forum_condition\{.*condition="([a-z-]+)".*\} 1\.0$', scraped.text, re.MULTILINE
     )
 
     assert statuses == {a: 503 if a in fault.condition.stops else 200 for a in Ability}

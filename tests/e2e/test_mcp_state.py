@@ -9,8 +9,8 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.plan import single_task_plan
-from forum.work.policy import Answer, McpServer, Policy, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.plan import single_task_plan
+from forum.runs.policy import Answer, McpServer, Policy, Scripted, ScriptStep, ToolCall, ToolSpec
 from tests.e2e.project import Project, eventually, project
 from tests.models.test_mcp_tools import SERVERS, lives
 

@@ -15,10 +15,10 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.kinds import CallFacts, ReplyFacts, StopFacts, StopReason, Why
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import Policy, Role
-from forum.work.run_fold import Run, TaskState
+from forum.runs.kinds import CallFacts, ReplyFacts, StopFacts, StopReason, Why
+from forum.runs.plan import Plan, RunBudget, Task
+from forum.runs.policy import Policy, Role
+from forum.runs.run_fold import Run, TaskState
 from tests.engine.office import Office, plan, quick
 from tests.models.asking import spec_of
 from tests.models.provider import (

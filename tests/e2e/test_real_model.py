@@ -16,10 +16,10 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.kinds import CallFacts, ReplyFacts
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import Chat, LaneBrief, Policy, Role
-from forum.work.run_fold import TaskState
+from forum.runs.kinds import CallFacts, ReplyFacts
+from forum.runs.plan import Plan, RunBudget, Task
+from forum.runs.policy import Chat, LaneBrief, Policy, Role
+from forum.runs.run_fold import TaskState
 from tests.e2e.project import Project, project
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.plan import Plan, Task
-from forum.work.policy import Policy
-from forum.work.run_fold import TaskState
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Policy
+from forum.runs.run_fold import TaskState
 from tests.e2e.project import Project
 
 MEMORY_MB = 200
@@ -36,7 +36,21 @@ def peak_of(pid: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", [wide(1000), deep(200)], ids=["1000-tasks", "200-levels"])
+@pytest.mark.parametrize(
+    ("home", "plan"),
+    [
+        pytest.param("sqlite", wide(1000), id="sqlite-1000-tasks"),
+        pytest.param("postgres", deep(200), marks=pytest.mark.postgres, id="postgres-200-levels"),
+        pytest.param("sqlite", deep(200), marks=pytest.mark.nightly, id="sqlite-200-levels"),
+        pytest.param(
+            "postgres",
+            wide(1000),
+            marks=(pytest.mark.postgres, pytest.mark.nightly),
+            id="postgres-1000-tasks",
+        ),
+    ],
+    indirect=["home"],
+)
 def test_a_large_plan_is_carried_out_with_little_memory(home: Project, plan: Plan) -> None:
     """Nothing on the way may hold the whole of it again for every task."""
     with home.worker() as worker:

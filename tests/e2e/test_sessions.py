@@ -8,9 +8,9 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.kinds import TURN_PREFIX, Why
-from forum.work.policy import ScriptStep
-from forum.work.run_fold import Run
+from forum.runs.kinds import TURN_PREFIX, Why
+from forum.runs.policy import ScriptStep
+from forum.runs.run_fold import Run
 from tests.e2e.project import Project, eventually, project
 from tests.engine.office import Office
 from tests.engine.panel import (

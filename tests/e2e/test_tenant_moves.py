@@ -15,12 +15,12 @@ import psycopg
 import pytest
 
 from forum.app import Forum
-from forum.app.tenants import TenantFolders
-from forum.backends.postgres import PostgresStore, find_database, upgrade_schema
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.errors import LogMoved, LogPaused, MoveRefused, StoreFailed
-from forum.work.plan import single_task_plan
+from forum.features.tenants.service import TenantFolders
+from forum.runs.plan import single_task_plan
+from forum.stores.postgres import PostgresStore, find_database, upgrade_schema
 from tests.e2e.project import Project, project
 from tests.e2e.test_many_logs import call
 from tests.soak.cluster import Cluster, scratch_database
@@ -158,7 +158,7 @@ def list_runs(forum: Forum) -> list[str]:
 
 MOVE = """
 import os, signal, sys
-from forum.app.tenants import TenantFolders
+from forum.features.tenants.service import TenantFolders
 from forum.config import load_settings
 from pathlib import Path
 

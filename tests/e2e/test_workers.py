@@ -9,8 +9,8 @@ import pytest
 from forum.engine import RunRequest
 from forum.engine.context import MAX_OWN_TASKS
 from forum.ledger.kinds import Outcome
-from forum.work.plan import Plan, Task, single_task_plan
-from forum.work.policy import Answer, Policy, Scripted, ScriptStep
+from forum.runs.plan import Plan, Task, single_task_plan
+from forum.runs.policy import Answer, Policy, Scripted, ScriptStep
 from tests.e2e.project import ALL_HOMES, ALL_RUNNERS, Project, eventually, project
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.plan import single_task_plan
+from forum.runs.plan import single_task_plan
 from tests.e2e.project import Project, eventually
 
 pytestmark = pytest.mark.postgres

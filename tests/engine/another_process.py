@@ -6,7 +6,7 @@ Usage: python -m tests.engine.another_process LEDGER ORIGIN RUN
 import sys
 from pathlib import Path
 
-from forum.backends.sqlite import SqliteStore
+from forum.stores.sqlite import SqliteStore
 from tests.engine.office import Office
 
 

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from forum.deliberation.council_kinds import COUNCIL_KINDS
-from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.engine import (
     AnswerEncoder,
     CallReply,
@@ -33,25 +33,37 @@ from forum.engine import (
     read_body,
     read_run,
 )
+from forum.feature import load_kinds
+from forum.features import FEATURES
+from forum.features.claims.rules import find_claims
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
-from forum.ledger.kinds import LEDGER_KINDS, Outcome
+from forum.ledger.kinds import LEDGER_KINDS, Kinds, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Amount, BudgetAccount, EntryWrite, Position, Store, Timer
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.models import make_model
+from forum.runs.call_rules import CURRENT_RULES
+from forum.runs.gate_rules import GateRule
+from forum.runs.kinds import WORK_KINDS, Authority, CallFacts, DelegationFacts, GateDecisionByFacts
+from forum.runs.plan import Plan, Task
+from forum.runs.policy import Agent, Answer, Policy, ToolSpec
+from forum.runs.run_fold import IdentifiedEntry, Run
+from forum.runs.shared_caps import SharedCap
 from forum.verify import Finding, Trust, verify_ledger
-from forum.work.call_rules import CURRENT_RULES
-from forum.work.gate_rules import GateRule
-from forum.work.kinds import WORK_KINDS, Authority, CallFacts, DelegationFacts, GateDecisionByFacts
-from forum.work.plan import Plan, Task
-from forum.work.policy import Agent, Answer, Policy, ToolSpec
-from forum.work.run_fold import IdentifiedEntry, Run
-from forum.work.shared_caps import SharedCap
 from tests.support import key_of
 from tests.verify.world import Kept, policy_of
 
-KINDS = LEDGER_KINDS | WORK_KINDS | COUNCIL_KINDS | SYMPOSIUM_KINDS
+
+def kinds_without(*names: str) -> Kinds:
+    """Return the kinds that are known without these features."""
+    left = (each for each in FEATURES if each.name not in names)
+    return reduce(or_, load_kinds(left), LEDGER_KINDS | WORK_KINDS)
+
+
+KINDS = kinds_without()
+
+
 SOON = 100_000
 """In how many microseconds an alarm must ring in order to be waited for."""
 
@@ -165,6 +177,7 @@ class Office:
             gate_rules=gate_rules,
             budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
             open_encoder=lambda: encoder,
+            find_claims=find_claims,
             shares_tasks=True,
         )
 

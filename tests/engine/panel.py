@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation.council_report import CouncilReport, read_report
 from forum.engine import RunRequest
+from forum.features.council.report import CouncilReport, read_report
 from forum.ledger.entry import Entry
-from forum.work.kinds import CallFacts, DelegationFacts, IntentFacts, OutcomeFacts, ReplyFacts, Why
-from forum.work.panel import Council, Seat, Symposium
-from forum.work.policy import Agent, Policy, Scripted, ScriptStep, ToolSpec, read_policy
-from forum.work.prompt import remove_marks
-from tests.deliberation.sitting import CHAIR, config
+from forum.runs.kinds import CallFacts, DelegationFacts, IntentFacts, OutcomeFacts, ReplyFacts, Why
+from forum.runs.panel import Council, Seat, Symposium
+from forum.runs.policy import Agent, Policy, Scripted, ScriptStep, ToolSpec, read_policy
+from forum.runs.prompt import remove_marks
 from tests.engine.office import RUN, Office, quick
+from tests.features.council.sitting import CHAIR, config
 from tests.spoken import ballot, claiming, synthesis, turn, verdict
 
 QUESTION = "Is the bridge safe?"

@@ -11,24 +11,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from forum.deliberation.steps import NoteBody, Session, SessionNote
-from forum.deliberation.symposium.artifact import (
+from forum.app.planner import seat_panel
+from forum.engine import Engine, RunRequest, read_run, read_run_request
+from forum.features.symposium.artifact import (
     RecordedSession,
     build_session_files,
     read_recorded_session,
 )
-from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
-from forum.deliberation.symposium.provider_calls import FakeScript
-from forum.deliberation.symposium.simulator import simulate_session
-from forum.engine import Engine, RunRequest, read_run, read_run_request
+from forum.features.symposium.kinds import SYMPOSIUM_KINDS
+from forum.features.symposium.provider_calls import FakeScript
+from forum.features.symposium.simulator import simulate_session
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import EntryWrite, Store
 from forum.ledger.secret_mask import SecretMask
-from forum.planning import seat_panel
-from forum.work.kinds import TURN_PREFIX
-from forum.work.panel import Symposium
-from forum.work.policy import Agent, Policy, Scripted
+from forum.runs.kinds import TURN_PREFIX
+from forum.runs.panel import Symposium
+from forum.runs.policy import Agent, Policy, Scripted
+from forum.runs.session_steps import NoteBody, Session, SessionNote
 from tests.engine.office import KINDS, RUN, Hands, Office, now, quick
 
 NO_SECRETS = SecretMask.from_secrets({})

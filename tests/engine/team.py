@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from forum.engine import RunRequest
-from forum.work.plan import RunBudget
-from forum.work.policy import LaneBrief, Policy, Role, Scripted, ScriptStep, ToolSpec
+from forum.runs.plan import RunBudget
+from forum.runs.policy import LaneBrief, Policy, Role, Scripted, ScriptStep, ToolSpec
 from tests.engine.office import quick
 
 REQUEST = "Compare the rivers Elbe and Danube, and say which is longer."

@@ -6,9 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forum.deliberation.about import compose_question
-from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
-from forum.deliberation.session_audit import SessionAudit, audit_session
+from forum.app.environment import KINDS
 from forum.engine import RunRequest, accept_run, cancel_run, read_answer_reference
 from forum.engine.context import read_request
 from forum.errors import AnswerNotFinal, BodyGone, NoAnswer, NoSuchRun
@@ -16,9 +14,12 @@ from forum.ledger.body import compute_commitment
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome, RedactionReason
 from forum.ledger.log import stored_body
-from forum.work.kinds import AboutFacts, AnswerFacts
-from forum.work.plan import Task
-from forum.work.policy import Policy, Scripted, ScriptStep
+from forum.runs.about import compose_question
+from forum.runs.kinds import AboutFacts, AnswerFacts
+from forum.runs.plan import Task
+from forum.runs.policy import Policy, Scripted, ScriptStep
+from forum.runs.record_comparison import IndexedEntry, SessionEntries
+from forum.verify.session_audit import SessionAudit, audit_session
 from tests.engine.office import PERSON, Office, plan, quick
 from tests.engine.panel import panel, symposiast
 from tests.engine.test_panel_tasks import AGREED, sitting
@@ -141,7 +142,7 @@ def audit(
     def read(run: str) -> SessionEntries:
         return entries(run, other, 0) if other else SessionEntries(run, (), lambda *_: None)
 
-    return audit_session(entries("run-1", forge, 1000), read)
+    return audit_session(entries("run-1", forge, 1000), KINDS, read)
 
 
 def altering(kind: str, change: Callable[[Entry[object]], Entry[object]]) -> Forge:
@@ -267,7 +268,7 @@ def test_a_second_subject_is_surplus(office: Office) -> None:
     entries = SessionEntries(
         "run-1", [*told, again], lambda at, name: stored_body(office.store, at.entry, name)
     )
-    assert "surplus" in [fault.breach for fault in audit_session(entries).faults]
+    assert "surplus" in [fault.breach for fault in audit_session(entries, KINDS).faults]
 
 
 def test_what_cannot_be_compared_is_told(office: Office) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.asks import is_single_ask
-from forum.work.kinds import LISTED_ASKS_STEP, SINGLE_ASK_STEP
-from forum.work.plan import Task
-from forum.work.policy import Chat, Policy, Role, Scripted, ScriptStep
-from forum.work.roles import synthesizer
-from forum.work.run_fold import Run
+from forum.runs.asks import is_single_ask
+from forum.runs.kinds import LISTED_ASKS_STEP, SINGLE_ASK_STEP
+from forum.runs.plan import Task
+from forum.runs.policy import Chat, Policy, Role, Scripted, ScriptStep
+from forum.runs.roles import synthesizer
+from forum.runs.run_fold import Run
 from tests.engine.office import Office, plan, quick
 from tests.engine.team import JUDGE, YES, order, said, team
 from tests.engine.test_replay import play

@@ -3,7 +3,7 @@
 import asyncio
 
 from forum.engine import RunRequest
-from forum.work.plan import single_task_plan
+from forum.runs.plan import single_task_plan
 from tests.engine.office import Office
 from tests.support import StoreFactory
 

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forum.backends.group_commit import GroupCommitter
 from forum.engine import Engine, RunRequest, read_run
 from forum.engine.child_runs import Delegation, allot_budget
 from forum.ledger.kinds import NoteFacts, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount, BudgetCharge
 from forum.ledger.strand import Draft
+from forum.runs.kinds import CallFacts, DelegationFacts, ReplyFacts, StopFacts, StopReason, Why
+from forum.runs.panel import Council, Seat
+from forum.runs.plan import Plan, RunBudget, Task
+from forum.runs.policy import Command, Scripted, ScriptStep
+from forum.runs.run_fold import Run, TaskState
+from forum.stores.group_commit import GroupCommitter
 from forum.verify import Problem
-from forum.work.kinds import CallFacts, DelegationFacts, ReplyFacts, StopFacts, StopReason, Why
-from forum.work.panel import Council, Seat
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import Command, Scripted, ScriptStep
-from forum.work.run_fold import Run, TaskState
 from tests.engine.office import (
     KINDS,
     RUN,

@@ -11,13 +11,6 @@ from typing import Any
 
 import pytest
 
-from forum.deliberation.council_kinds import RevealV2Facts
-from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
-from forum.deliberation.session_flags import flag_session
-from forum.deliberation.steps import Session, SessionResult, ToolProbe
-from forum.deliberation.symposium.artifact import build_artifact, format_file
-from forum.deliberation.symposium.invariants import check_artifact
-from forum.deliberation.symposium.kinds import Reason
 from forum.engine import (
     CallReply,
     Engine,
@@ -31,13 +24,17 @@ from forum.engine import (
 from forum.engine.context import RunInput
 from forum.engine.session import PendingTurn, TurnRegistry
 from forum.errors import BadPlan, ConcurrentUpdate, ReplayMiss, StoreFailed
+from forum.features.council.kinds import RevealV2Facts
+from forum.features.council.report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
+from forum.features.symposium.artifact import build_artifact, format_file
+from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.kinds import Reason
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome, RedactionReason
 from forum.ledger.log import Ledger
 from forum.ledger.ports import NO_LIMIT, Amount, EntryWrite
 from forum.ledger.secret_mask import SecretMask
-from forum.tlog import Hash
-from forum.work.kinds import (
+from forum.runs.kinds import (
     TURN_PREFIX,
     AcceptedFacts,
     CallFacts,
@@ -47,11 +44,13 @@ from forum.work.kinds import (
     StopReason,
     Why,
 )
-from forum.work.panel import COUNCIL_VERSION, Council, Seat
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Policy, Scripted, ScriptStep, ToolSpec
-from forum.work.run_fold import Run, TaskState
-from tests.deliberation.sitting import CHAIR, config
+from forum.runs.panel import COUNCIL_VERSION, Council, Seat
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Policy, Scripted, ScriptStep, ToolSpec
+from forum.runs.run_fold import Run, TaskState
+from forum.runs.session_flags import flag_session
+from forum.runs.session_steps import Session, SessionResult, ToolProbe
+from forum.tlog import Hash
 from tests.engine.office import (
     KINDS,
     PERSON,
@@ -82,8 +81,9 @@ from tests.engine.panel import (
 )
 from tests.engine.symposium import kept, seated
 from tests.engine.test_replay import play
+from tests.features.council.sitting import CHAIR, config
 from tests.spoken import ballot, claiming, synthesis, turn, verdict
-from tests.support import StoreFactory, timed
+from tests.support import StoreFactory
 
 YES, NO = ballot("yes"), ballot("no")
 ALIKE = ((YES,),) * 5
@@ -626,17 +626,16 @@ def test_a_turn_that_ends_before_it_begins_names_the_note_before_it(office: Offi
     assert {entry.parents for entry in first} == {(note,)}
 
 
-@timed
 def test_a_council_ends_when_its_time_is_over(office: Office) -> None:
-    """A call of four seconds does not make a second longer."""
+    """A call of forty seconds does not make a second longer."""
     order = RunRequest(
-        QUESTION, None, split(milliseconds=4000).policy, RunBudget(milliseconds=1000)
+        QUESTION, None, split(milliseconds=40_000).policy, RunBudget(milliseconds=1000)
     )
     began = time.monotonic()
     run = office.do(order)
     took = time.monotonic() - began
 
-    assert 1.0 <= took < 1.5
+    assert 1.0 <= took < 20
     assert run.outcome is Outcome.TIMEOUT
     assert run.stopped is not None
     assert run.stopped.reason is StopReason.DEADLINE
@@ -680,31 +679,30 @@ def test_who_waits_for_money_keeps_no_place_from_those_who_give_it_back(office: 
     assert office.findings() == ()
 
 
-@timed
 def test_who_has_waited_for_money_has_no_more_time_than_is_left(office: Office) -> None:
     """A call that begins late ends with the council, and not as late as it begins."""
-    ways = ((ScriptStep(YES, usd=0, milliseconds=1500),),) * 2
-    budget = RunBudget(usd=PRICE, milliseconds=2000)
+    first, second = (ScriptStep(YES, usd=0, milliseconds=ms) for ms in (1500, 40_000))
+    budget = RunBudget(usd=PRICE, milliseconds=3000)
     began = time.monotonic()
-    run = office.do(RunRequest(QUESTION, None, panel(*ways, baseline=0), budget))
+    order = RunRequest(QUESTION, None, panel((first,), (second,), baseline=0), budget)
+    run = office.do(order)
 
-    assert 2.0 <= time.monotonic() - began < 2.8
-    assert len(office.hands.calls) == 2
+    assert time.monotonic() - began < 20
+    assert [call.seconds <= 1.5 for call in office.hands.calls] == [False, True]
     assert run.outcome is Outcome.TIMEOUT
     assert office.findings() == ()
 
 
-@timed
 def test_who_waits_for_a_place_is_stopped_like_everybody(office: Office) -> None:
     """A second is not made longer by seats that could not even begin."""
     office.engine.limit_tasks(1)
     order = RunRequest(
-        QUESTION, None, split(milliseconds=4000).policy, RunBudget(milliseconds=1000)
+        QUESTION, None, split(milliseconds=40_000).policy, RunBudget(milliseconds=1000)
     )
     began = time.monotonic()
     run = office.do(order)
 
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 20
     assert run.outcome is Outcome.TIMEOUT
     assert len(office.hands.calls) == 1
     assert office.findings() == ()
@@ -732,27 +730,26 @@ def test_an_engine_that_rests_begins_no_more_turns(office: Office, factory: Stor
     assert other.findings() == ()
 
 
-@timed
 def test_a_model_that_knows_no_time_does_not_hold_a_council_up(office: Office) -> None:
     """It is cut off shortly after its time, which was the time of the council."""
     model = office.hands.model
 
     class Stubborn:
-        """Takes four seconds, whatever it is told."""
+        """Takes forty seconds, whatever it is told."""
 
         def __init__(self, agent: Any) -> None:  # noqa: ANN401
             self._model = model(agent)
             self.name, self.bound = self._model.name, self._model.bound
 
         async def reply(self, call: ModelCall) -> CallReply:
-            await asyncio.sleep(4)
+            await asyncio.sleep(40)
             return await self._model.reply(call)
 
     office.engine = Engine(office.ledger, Stubborn, office.hands.open_tools)
     began = time.monotonic()
     run = office.do(RunRequest(QUESTION, None, split().policy, RunBudget(milliseconds=1000)))
 
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 20
     assert run.outcome is Outcome.TIMEOUT
 
 

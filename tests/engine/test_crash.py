@@ -16,7 +16,7 @@ from forum.engine import ModelCall, RunRequest, cancel_run, edit_gate, read_run
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.work.kinds import (
+from forum.runs.kinds import (
     CallFacts,
     DelegationFacts,
     OutcomeFacts,
@@ -25,9 +25,9 @@ from forum.work.kinds import (
     Why,
     task_strand,
 )
-from forum.work.plan import RunBudget, Task, write_plan
-from forum.work.policy import Answer, Scripted, ScriptStep, ToolCall, ToolSpec
-from forum.work.run_fold import TaskState
+from forum.runs.plan import RunBudget, Task, write_plan
+from forum.runs.policy import Answer, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.run_fold import TaskState
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick, until
 from tests.engine.team import WHOLE
 from tests.support import StoreFactory

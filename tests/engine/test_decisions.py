@@ -9,11 +9,11 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.council_end import Accord
-from forum.work.panel import COUNCIL_VERSION, Council, Seat, draft_decision
-from forum.work.plan import Task, read_plan, seat_decision_task
-from forum.work.policy import Policy, Role, Scripted, ScriptStep
-from forum.work.run_fold import TaskState
+from forum.runs.council_end import Accord
+from forum.runs.panel import COUNCIL_VERSION, Council, Seat, draft_decision
+from forum.runs.plan import Task, read_plan, seat_decision_task
+from forum.runs.policy import Policy, Role, Scripted, ScriptStep
+from forum.runs.run_fold import TaskState
 from tests.engine.office import Office, quick
 from tests.engine.panel import Way, panel
 from tests.engine.test_replay import play

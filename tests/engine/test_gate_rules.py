@@ -18,10 +18,10 @@ from forum.engine import RunRequest, accept_run, edit_gate, find_gate, read_run,
 from forum.engine.local_runner import LocalRunner
 from forum.errors import Malformed
 from forum.ledger.kinds import Outcome
-from forum.work.gate_rules import GateRule
-from forum.work.kinds import AcceptedFacts, IntentFacts, OutcomeFacts
-from forum.work.plan import Task, write_plan
-from forum.work.policy import (
+from forum.runs.gate_rules import GateRule
+from forum.runs.kinds import AcceptedFacts, IntentFacts, OutcomeFacts
+from forum.runs.plan import Task, write_plan
+from forum.runs.policy import (
     Answer,
     LaneBrief,
     Policy,
@@ -31,8 +31,9 @@ from forum.work.policy import (
     ToolCall,
     ToolSpec,
 )
-from forum.work.run_fold import RunState
-from forum.work.shared_caps import GatePeriod
+from forum.runs.run_fold import RunState
+from forum.runs.shared_caps import GatePeriod
+from forum.section_reader import SectionTables
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick
 from tests.engine.team import said
 from tests.engine.test_replay import play
@@ -361,7 +362,7 @@ def test_whoever_submits_cannot_leave_the_rules_out(tmp_path: Path) -> None:
         forum.keys.initialise()
         free = forum.runs.submit(RunRequest("x", chain("a"), Policy(gate_rules=(RULE,))))
         assert forum.reads.read_run_context(free).policy.gate_rules == ()
-    with Forum(Settings(*here, team={"gates": table})) as forum:
+    with Forum(Settings(*here, sections=SectionTables({"gates": table}))) as forum:
         runs = [forum.runs.submit(RunRequest("x", chain("a"), Policy())), forum.runs.fork(free, 0)]
         rules = [forum.reads.read_run_context(run).policy.gate_rules for run in runs]
 

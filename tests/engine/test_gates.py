@@ -19,12 +19,12 @@ from forum.errors import (
 )
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Timer
-from forum.work.kinds import Decider, GateDecisionByFacts, GateDecisionFacts, StopReason
-from forum.work.plan import RunBudget, Task, read_plan, write_plan
-from forum.work.policy import Answer, Scripted, ScriptStep
-from forum.work.run_fold import Gate, RunState, TaskState
+from forum.runs.kinds import Decider, GateDecisionByFacts, GateDecisionFacts, StopReason
+from forum.runs.plan import RunBudget, Task, read_plan, write_plan
+from forum.runs.policy import Answer, Scripted, ScriptStep
+from forum.runs.run_fold import Gate, RunState, TaskState
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
-from tests.support import StoreFactory, Wrapped, timed
+from tests.support import StoreFactory, Wrapped
 
 GUARDED = RunRequest("x", chain("a", "b"), quick(gates=("task:b",)))
 PLANNED = RunRequest("x", chain("a"), quick(gates=("plan",)))
@@ -261,10 +261,11 @@ def test_a_gate_that_nobody_decides_has_its_default(office: Office, default: Ans
     assert office.alarms() == []
 
 
-@timed
 def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
     """The default holds when it is time, not when everybody else has finished."""
-    agents = {"": Scripted({"slow": (ScriptStep("x", milliseconds=700),), "*": (ScriptStep("y"),)})}
+    agents = {
+        "": Scripted({"slow": (ScriptStep("x", milliseconds=2500),), "*": (ScriptStep("y"),)})
+    }
     policy = quick(
         agents=agents, gates=("task:a",), gate_milliseconds=50, gate_default=Answer.APPROVE
     )

@@ -9,10 +9,11 @@ import pytest
 from forum.app import Forum
 from forum.config import Settings
 from forum.engine import RunRequest
-from forum.work.gate_rules import GateRule
-from forum.work.plan import RunBudget
-from forum.work.policy import Policy, Scripted, ScriptStep
-from forum.work.run_fold import RunState
+from forum.runs.gate_rules import GateRule
+from forum.runs.plan import RunBudget
+from forum.runs.policy import Policy, Scripted, ScriptStep
+from forum.runs.run_fold import RunState
+from forum.section_reader import SectionTables
 from tests.engine.office import Hands, Office, chain, quick
 from tests.engine.test_gate_rules import RULE, paying
 from tests.faults import Fault, each_fault
@@ -22,13 +23,13 @@ from tests.support import StoreFactory
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 GATE_MODULES = (
-    "forum.work.gate_rules",
-    "forum.work.strict_json",
+    "forum.runs.gate_rules",
+    "forum.runs.strict_json",
     "forum.engine.gates",
     "forum.engine.tools",
 )
-CALL_MODULES = ("forum.work.call_rules", "forum.engine.model_calls")
-ADMISSION_MODULES = ("forum.app.runs", "forum.engine.accept", "forum.work.team_settings")
+CALL_MODULES = ("forum.runs.call_rules", "forum.engine.model_calls")
+ADMISSION_MODULES = ("forum.app.runs", "forum.engine.accept", "forum.runs.team_settings")
 
 
 @contextmanager
@@ -83,7 +84,7 @@ def test_a_fault_at_any_step_of_admission_takes_no_run_on_without_the_rules(
             home / "data",
             home / "state",
             home / "data/log.key",
-            team={"gates": {"pay": {"tool": "pay"}}},
+            sections=SectionTables({"gates": {"pay": {"tool": "pay"}}}),
         )
         with Forum(settings) as forum:
             forum.keys.initialise()

@@ -20,8 +20,8 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Amount
 from forum.ledger.secret_mask import SecretMask
-from forum.work.acceptance_criteria import Check
-from forum.work.kinds import (
+from forum.runs.acceptance_criteria import Check
+from forum.runs.kinds import (
     Basis,
     Next,
     OutcomeFacts,
@@ -31,15 +31,15 @@ from forum.work.kinds import (
     VerdictFacts,
     Why,
 )
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Agent, LaneBrief, Role, Scripted, ScriptStep, ToolCall, ToolSpec
-from forum.work.prompt import Quotation, quote
-from forum.work.run_fold import Run, TaskState
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Agent, LaneBrief, Role, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.prompt import Quotation, quote
+from forum.runs.run_fold import Run, TaskState
 from tests.engine.office import KINDS, Hands, Office, chain, kinds_of, now, plan, quick
 from tests.engine.team import CHIEF, JUDGE, PLAN, REQUEST, WORKER, YES, order, said, team
 from tests.engine.test_replay import play
+from tests.runs.test_prompt import read
 from tests.support import Pieces, StoreFactory
-from tests.work.test_prompt import read
 
 SECONDS = 20
 """More than any attack here takes on a busy machine, and less than for ever."""

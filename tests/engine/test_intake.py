@@ -7,9 +7,9 @@ from forum.errors import BadPlan, ForumError
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.secret_mask import SecretMask
-from forum.work.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts
-from forum.work.plan import Task, write_plan
-from forum.work.policy import LaneBrief, Policy, Scripted, ScriptStep
+from forum.runs.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts
+from forum.runs.plan import Task, write_plan
+from forum.runs.policy import LaneBrief, Policy, Scripted, ScriptStep
 from tests.engine.office import KINDS, PERSON, RUN, Office, now, plan, quick
 
 CANARY = "sk-abcdef-123456"

@@ -19,10 +19,10 @@ from forum.errors import BodyGone, NoSuchRun, RunAlreadyEnded
 from forum.ledger.kinds import Outcome, RedactionReason
 from forum.ledger.log import Ledger
 from forum.ledger.ports import EntryWrite, Timer
-from forum.work.kinds import AcceptedFacts, StopReason
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Answer, Scripted, ScriptStep
-from forum.work.run_fold import RunState
+from forum.runs.kinds import AcceptedFacts, StopReason
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Answer, Scripted, ScriptStep
+from forum.runs.run_fold import RunState
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import StoreFactory
 

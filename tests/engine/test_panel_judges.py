@@ -8,18 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation.accord_audit import audit_accords
-from forum.deliberation.record_comparison import AuditFault, IndexedEntry, SessionEntries
-from forum.deliberation.task_audit import audit_calls
+from forum.app.environment import KINDS
 from forum.engine import RunRequest, accept_run
 from forum.engine.context import read_request
 from forum.errors import BadPlan
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import stored_body
-from forum.work.call_rules import CURRENT_RULES
-from forum.work.council_end import Accord, Requirement
-from forum.work.kinds import (
+from forum.runs.call_rules import CURRENT_RULES
+from forum.runs.council_end import Accord, Requirement
+from forum.runs.kinds import (
     AcceptedFacts,
     AccordFacts,
     AnswerFacts,
@@ -29,12 +27,15 @@ from forum.work.kinds import (
     StopReason,
     VerdictFacts,
 )
-from forum.work.panel import COUNCIL_VERSION, Council
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import PANEL_ROLES, Policy, Role, Scripted, ScriptStep
-from forum.work.run_fold import Run, TaskState
-from forum.work.run_summary import tally_entries
-from forum.work.run_words import describe_run_word
+from forum.runs.panel import COUNCIL_VERSION, Council
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import PANEL_ROLES, Policy, Role, Scripted, ScriptStep
+from forum.runs.record_comparison import AuditFault, IndexedEntry, SessionEntries
+from forum.runs.run_fold import Run, TaskState
+from forum.runs.run_summary import tally_entries
+from forum.runs.run_words import describe_run_word
+from forum.verify.accord_audit import audit_accords
+from forum.verify.task_audit import audit_calls
 from tests.engine.office import PERSON, Cut, Office, Power, plan, quick
 from tests.engine.panel import PRICE, Way, panel
 from tests.engine.test_replay import play
@@ -306,7 +307,7 @@ def _faults(office: Office, items: Sequence[IndexedEntry]) -> list[AuditFault]:
 
     told = session("run-1", items)
     calls = audit_calls(told)
-    rest = audit_accords(told, lambda run: session(run, _entries(office, run)))
+    rest = audit_accords(told, KINDS, lambda run: session(run, _entries(office, run)))
     return [*calls.faults, *rest.faults]
 
 

@@ -8,10 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation.accord_audit import audit_accords, audit_children
-from forum.deliberation.panel_findings import PanelRecord
-from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
-from forum.deliberation.task_audit import RunAudit
 from forum.engine import CallReply, RunRequest, cancel_run, read_run_request
 from forum.engine.child_runs import read_child_reply
 from forum.engine.context import read_request
@@ -20,21 +16,25 @@ from forum.ledger.body import BytesContent, StoredBody
 from forum.ledger.bundle import BundleReader, gather_bundle
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import stored_body
+from forum.runs.council_end import Accord, Requirement, meets_requirement
+from forum.runs.kinds import AcceptedFacts, AccordFacts, DelegationFacts, Next, StopReason
+from forum.runs.panel import COUNCIL_VERSION, Council, Seat, Symposium
+from forum.runs.panel_protocol import PanelRecord
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Answer, Policy, Role, Scripted, ScriptStep
+from forum.runs.record_comparison import IndexedEntry, SessionEntries
+from forum.runs.run_fold import Run, TaskState
+from forum.runs.run_summary import tally_entries
+from forum.runs.run_words import describe_run_word
 from forum.tlog import Hash
 from forum.verify import Trust, standalone, verify_bundle
+from forum.verify.accord_audit import audit_accords, audit_children
 from forum.verify.report import Problem
-from forum.work.council_end import Accord, Requirement, meets_requirement
-from forum.work.kinds import AcceptedFacts, AccordFacts, DelegationFacts, Next, StopReason
-from forum.work.panel import COUNCIL_VERSION, Council, Seat, Symposium
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Answer, Policy, Role, Scripted, ScriptStep
-from forum.work.run_fold import Run, TaskState
-from forum.work.run_summary import tally_entries
-from forum.work.run_words import describe_run_word
-from tests.deliberation.sitting import CHAIR, config
-from tests.engine.office import KINDS, PERSON, Cut, Office, Power, plan, quick
+from forum.verify.task_audit import RunAudit
+from tests.engine.office import KINDS, PERSON, Cut, Office, Power, kinds_without, plan, quick
 from tests.engine.panel import DIVIDED, PRICE, QUESTION, Way, panel
 from tests.engine.test_replay import play
+from tests.features.council.sitting import CHAIR, config
 from tests.spoken import ballot, claiming, turn, verdict
 from tests.support import StoreFactory, key_of
 from tests.verify.go_verifier import go_verifier, verify_by_go
@@ -195,17 +195,24 @@ def test_a_verifier_compares_the_accord_with_the_panel(office: Office, protocol:
         return entries(run, [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in told])
 
     assert run.outcome is Outcome.OK
-    assert audit_accords(entries("run-1", recorded), read) == RunAudit((), ())
-    (fault,) = audit_accords(entries("run-1", forged), read).faults
+    assert audit_accords(entries("run-1", recorded), KINDS, read) == RunAudit((), ())
+    (fault,) = audit_accords(entries("run-1", forged), KINDS, read).faults
     assert "accord" in fault.detail
-    assert audit_accords(entries("run-1", recorded), lambda run: entries(run, [])).not_checked
+    assert audit_accords(
+        entries("run-1", recorded), KINDS, lambda run: entries(run, [])
+    ).not_checked
 
     def read_open(run: str) -> SessionEntries:
         closes = ("council.close/1", "symposium.close/1", "symposium.close/2")
         return entries(run, [i for i in read(run).entries if i.entry.kind not in closes])
 
-    (fault,) = audit_accords(entries("run-1", recorded), read_open).faults
+    (fault,) = audit_accords(entries("run-1", recorded), KINDS, read_open).faults
     assert "no panel has closed" in fault.detail
+
+    # Without the feature, nobody here knows how such a panel closes.
+    found = audit_accords(entries("run-1", recorded), kinds_without(protocol), read_open)
+    assert found.faults == ()
+    assert f"no protocol {protocol!r} for panels is installed" in found.not_checked[0]
 
     def read_other_words(run: str) -> SessionEntries:
         other = BytesContent(b"The panel agreed.")
@@ -222,7 +229,7 @@ def test_a_verifier_compares_the_accord_with_the_panel(office: Office, protocol:
 
         return SessionEntries(run, recorded, body)
 
-    (fault,) = audit_accords(read_other_words("run-1"), read).faults
+    (fault,) = audit_accords(read_other_words("run-1"), KINDS, read).faults
     assert "the findings are not those of run" in fault.detail
 
 
@@ -232,7 +239,7 @@ def test_a_bundle_is_compared_with_the_bundle_of_its_panel(
     """A pack holds both: a forged accord is found; alone, a bundle says what it cannot tell."""
 
     def claim_agreement(record: PanelRecord[Any]) -> AccordFacts:
-        return AccordFacts(record._run, Accord.AGREED)  # noqa: SLF001  what a forger would know
+        return AccordFacts(record.run, Accord.AGREED)
 
     with monkeypatch.context() as forger:
         forger.setattr(PanelRecord, "read_accord", claim_agreement)
@@ -302,7 +309,9 @@ def test_a_verifier_finds_an_accord_of_a_session_without_an_answer(office: Offic
         return SessionEntries(run, items, lambda at, name: _stored(office, at, name))
 
     audit = audit_accords(
-        entries("run-1", [IndexedEntry(0, Hash(bytes(32)), noted)]), lambda run: entries(run, told)
+        entries("run-1", [IndexedEntry(0, Hash(bytes(32)), noted)]),
+        KINDS,
+        lambda run: entries(run, told),
     )
     (fault,) = audit.faults
     assert "came to no answer" in fault.detail

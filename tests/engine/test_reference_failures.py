@@ -16,11 +16,11 @@ import pytest
 from forum.engine import Model, ModelCall, RunRequest, read_run, read_run_context
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.work.call_rules import CURRENT_RULES
-from forum.work.kinds import CallFacts, Next, ReplyFacts, Why
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Agent, Answer, Command, Scripted, ScriptStep, ToolCall
-from forum.work.run_fold import TaskState
+from forum.runs.call_rules import CURRENT_RULES
+from forum.runs.kinds import CallFacts, Next, ReplyFacts, Why
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Agent, Answer, Command, Scripted, ScriptStep, ToolCall
+from forum.runs.run_fold import TaskState
 from tests.engine.office import RUN, Hands, Office, chain, plan, quick
 from tests.support import StoreFactory, wait_until
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from forum.backends.sqlite import SqliteStore
 from forum.engine import (
     ModelCall,
     RunRequest,
@@ -19,13 +18,15 @@ from forum.engine import (
     replay_run,
 )
 from forum.errors import GateAlreadyDecided, ReplayMiss, StoreFailed
+from forum.features.claims.rules import find_claims
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import EntryWrite, Position, Store
-from forum.work.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts, Why
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Answer, Role, Scripted, ScriptStep, ToolCall, ToolSpec
-from forum.work.run_comparison import Divergence
+from forum.runs.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts, Why
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Answer, Role, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.run_comparison import Divergence
+from forum.stores.sqlite import SqliteStore
 from tests.engine.office import (
     KINDS,
     PERSON,
@@ -63,7 +64,9 @@ def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[D
     try:
         scratch = Ledger(store, KINDS, clock, lambda: b"s" * 32)
         idle = Hands()
-        found = asyncio.run(replay_run(office.ledger, RUN, scratch, idle.model, idle.open_tools))
+        found = asyncio.run(
+            replay_run(office.ledger, RUN, scratch, idle.model, idle.open_tools, find_claims)
+        )
         assert not idle.calls
         assert not idle.deeds
         return found

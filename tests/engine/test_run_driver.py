@@ -9,10 +9,10 @@ from forum.errors import BadPlan, Malformed
 from forum.ledger.entry import MAX_PARENTS
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import EntryWrite, Timer
-from forum.work.call_rules import CURRENT_RULES
-from forum.work.kinds import Next, ReplyFacts, SkipFacts, Why
-from forum.work.plan import Plan, Task, read_plan
-from forum.work.policy import Command, Scripted, ScriptStep, ToolCall, read_policy
+from forum.runs.call_rules import CURRENT_RULES
+from forum.runs.kinds import Next, ReplyFacts, SkipFacts, Why
+from forum.runs.plan import Plan, Task, read_plan
+from forum.runs.policy import Command, Scripted, ScriptStep, ToolCall, read_policy
 from tests.engine.office import RUN, Hands, Office, chain, plan, quick
 from tests.support import StoreFactory
 

@@ -12,7 +12,7 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import JoinFacts
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.strand import Draft, RecordedEntry
-from forum.work import kinds
+from forum.runs import kinds
 from tests.engine.office import KINDS, now
 from tests.support import StoreFactory
 

@@ -12,10 +12,10 @@ import pytest
 
 from forum.engine import ModelCall, RunRequest, cancel_run, read_run
 from forum.ledger.kinds import JoinFacts, Outcome
-from forum.work.kinds import CONTROL, CallFacts, DelegationFacts, ReplyFacts
-from forum.work.panel import Council
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import ScriptStep
+from forum.runs.kinds import CONTROL, CallFacts, DelegationFacts, ReplyFacts
+from forum.runs.panel import Council
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import ScriptStep
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, plan, quick
 from tests.engine.panel import (
     DIVIDED,

@@ -7,12 +7,12 @@ import msgspec
 from forum.engine import RunRequest, accept_run, read_body, read_run
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Spend
-from forum.work.kinds import StopFacts, StopReason, Why
-from forum.work.panel import Council, Seat
-from forum.work.plan import Task
-from forum.work.policy import LaneBrief, Scripted, ScriptStep
-from forum.work.run_fold import stop_reason
-from forum.work.shared_caps import Period, SharedCap, limits_for
+from forum.runs.kinds import StopFacts, StopReason, Why
+from forum.runs.panel import Council, Seat
+from forum.runs.plan import Task
+from forum.runs.policy import LaneBrief, Scripted, ScriptStep
+from forum.runs.run_fold import stop_reason
+from forum.runs.shared_caps import Period, SharedCap, limits_for
 from tests.engine.office import RUN, Cut, Office, Power, chain, plan, quick
 from tests.engine.test_replay import play
 from tests.support import StoreFactory

@@ -8,7 +8,7 @@ from forum.engine import Engine, RunRequest, context
 from forum.engine.local_runner import LocalRunner
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.ports import Timer
-from forum.work.shared_tasks import key_of
+from forum.runs.shared_tasks import key_of
 from tests.engine.office import RUN, Office, chain, quick, until
 
 KEY = key_of(RUN, "a")

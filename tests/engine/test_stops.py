@@ -11,10 +11,10 @@ from forum.engine import RunRequest, cancel_run, read_run
 from forum.errors import NoSuchRun, RunAlreadyEnded
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.work.kinds import Next, ReplyFacts, StopFacts, StopReason, Why
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Command, Scripted, ScriptStep, ToolCall
-from forum.work.run_fold import RunState, TaskState
+from forum.runs.kinds import Next, ReplyFacts, StopFacts, StopReason, Why
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Command, Scripted, ScriptStep, ToolCall
+from forum.runs.run_fold import RunState, TaskState
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import Interlude, StoreFactory, wait_until
 

@@ -20,9 +20,9 @@ from forum.engine.streaming import ThrottledStream
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.secret_mask import SecretMask
-from forum.work.kinds import AcceptedFacts, task_strand
-from forum.work.policy import Api, Chat, Scripted, ScriptStep
-from forum.work.run_comparison import compare_steps
+from forum.runs.kinds import AcceptedFacts, task_strand
+from forum.runs.policy import Api, Chat, Scripted, ScriptStep
+from forum.runs.run_comparison import compare_steps
 from tests.engine.office import KINDS, PERSON, RUN, Office, chain, now, quick
 from tests.engine.team import order
 from tests.models.provider import say, serving

@@ -9,32 +9,29 @@ import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import click
 import pytest
 
-from forum.deliberation.symposium.artifact import build_artifact, format_file
-from forum.deliberation.symposium.decoders import read_artifact, read_message
-from forum.deliberation.symposium.invariants import check_artifact
-from forum.deliberation.symposium.kinds import Reason, ReplayPin
-from forum.deliberation.symposium.replay import (
+from forum.features.symposium.artifact import build_artifact, format_file
+from forum.features.symposium.decoders import read_artifact, read_message
+from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.kinds import Reason, ReplayPin
+from forum.features.symposium.replay import (
     compute_pins,
     find_unheld_pin,
     replay_execution,
     replay_transcript,
 )
-from forum.deliberation.symposium.schemas import PrimaryTurn
+from forum.features.symposium.schemas import PrimaryTurn
+from forum.features.symposium.session_folders import create_session_folder
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
 from forum.ledger.secret_mask import SecretMask
-from forum.surfaces.cli.session_folders import create_session_folder
-from forum.work.kinds import TURN_PREFIX
-from forum.work.policy import Chat, Scripted, ScriptStep
-from forum.work.run_fold import Run
-from tests.deliberation.forged import repaired
-from tests.deliberation.sitting import config, entry, script, synthesis, turn, verdict
+from forum.runs.kinds import TURN_PREFIX
+from forum.runs.policy import Chat, Scripted, ScriptStep
+from forum.runs.run_fold import Run
 from tests.engine.office import RUN, Office
 from tests.engine.symposium import (
     hall,
@@ -44,8 +41,10 @@ from tests.engine.symposium import (
     session_in,
     write_session,
 )
+from tests.features.council.forged import repaired
+from tests.features.council.sitting import config, entry, script, synthesis, turn, verdict
 from tests.models.provider import refuse, serving
-from tests.support import StoreFactory, timed
+from tests.support import StoreFactory
 
 ONE = config(panel=("ada",))
 SHORT = (entry(turn("the older")), entry(verdict("finalize")), entry(synthesis()))
@@ -214,7 +213,7 @@ def test_a_tampered_artifact_is_told_from_an_honest_one(
 ) -> None:
     """There, of fourteen tamperings a replay noticed one; the fourteenth is a changed word, below.
 
-    tests/deliberation/test_symposium_laws.py has many more.
+    tests/features/symposium/test_symposium_laws.py has many more.
     """
     artifact, _ = honest
     forged = json.loads(artifact)
@@ -267,19 +266,16 @@ def test_the_same_id_again_truncates_nothing(office: Office, tmp_path: Path) -> 
     assert b"the newer" in artifact_in(office, "run-2")
 
 
-@timed
-def test_a_cap_of_one_second_ends_a_call_of_four(office: Office) -> None:
+def test_a_cap_of_one_second_ends_a_call_of_forty(office: Office) -> None:
     """There, it was noticed when the call was over."""
     given = config(panel=("ada",), budget={"max_wallclock_seconds": 1})
-    office.accept(scripted(given, script(*SHORT), slow={"turn.1": 4000}))
-    began = monotonic()
+    office.accept(scripted(given, script(*SHORT), slow={"turn.1": 40_000}))
     run = office.work()
     closed = kept(office).closed
 
     assert closed is not None
     assert (run.outcome, closed.reason) == (Outcome.TIMEOUT, Reason.TIMEOUT)
-    assert closed.ended - session_in(office).begun < 1_500_000
-    assert monotonic() - began < 4
+    assert closed.ended - session_in(office).begun < 20_000_000
     assert check_artifact(artifact_in(office)) == ()
 
 

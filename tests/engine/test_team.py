@@ -9,8 +9,8 @@ import pytest
 from forum.engine import CallReply, Model, RouteDecision, RunRequest
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
-from forum.work.acceptance_criteria import Check
-from forum.work.kinds import (
+from forum.runs.acceptance_criteria import Check
+from forum.runs.kinds import (
     AnswerFacts,
     Basis,
     CallFacts,
@@ -23,8 +23,8 @@ from forum.work.kinds import (
     StopReason,
     VerdictFacts,
 )
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import (
+from forum.runs.plan import Plan, RunBudget, Task
+from forum.runs.policy import (
     Agent,
     Answer,
     LaneBrief,
@@ -34,7 +34,7 @@ from forum.work.policy import (
     ToolCall,
     ToolSpec,
 )
-from forum.work.run_fold import TaskState
+from forum.runs.run_fold import TaskState
 from tests.engine.office import Hands, Office, chain, plan, quick
 from tests.engine.team import (
     CHIEF,

@@ -10,12 +10,12 @@ import pytest
 from forum.engine import RouteDecision, RunRequest, accept_run
 from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.work.acceptance_criteria import Check
-from forum.work.asks import is_echo, is_repetition
-from forum.work.call_rules import CURRENT_RULES
-from forum.work.kinds import Basis, CallFacts, Next, RouteFacts
-from forum.work.plan import Task
-from forum.work.policy import (
+from forum.runs.acceptance_criteria import Check
+from forum.runs.asks import is_echo, is_repetition
+from forum.runs.call_rules import CURRENT_RULES
+from forum.runs.kinds import Basis, CallFacts, Next, RouteFacts
+from forum.runs.plan import Task
+from forum.runs.policy import (
     PROMPT_VERSION,
     Agent,
     Chat,
@@ -26,7 +26,7 @@ from forum.work.policy import (
     Scripted,
     ScriptStep,
 )
-from forum.work.prompt import MessageRole
+from forum.runs.prompt import MessageRole
 from tests.engine.office import PERSON, RUN, Office, plan
 from tests.engine.team import CHIEF, JUDGE, LANES, PLAN, REQUEST, ROLES, YES, order, said, team
 from tests.engine.test_replay import play
@@ -275,8 +275,8 @@ def test_prompts_of_another_version_are_taken_from_the_record(
     """A release with other prompts replays what it would word in another way."""
     run = office.do(order())
     assert run.outcome is Outcome.OK
-    monkeypatch.setattr("forum.work.roles.worker.SYSTEM", "Other words.")
-    monkeypatch.setattr("forum.work.roles.validator.SYSTEM", "Other words.")
+    monkeypatch.setattr("forum.runs.roles.worker.SYSTEM", "Other words.")
+    monkeypatch.setattr("forum.runs.roles.validator.SYSTEM", "Other words.")
 
     (tmp_path / "same").mkdir()
     assert play(office, tmp_path / "same") != []

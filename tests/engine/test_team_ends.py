@@ -13,8 +13,8 @@ from forum.engine.role_driver import RoleDriver
 from forum.errors import RunAlreadyEnded
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import EntryWrite, Position
-from forum.work.plan import Task
-from forum.work.policy import Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.plan import Task
+from forum.runs.policy import Scripted, ScriptStep, ToolCall, ToolSpec
 from tests.engine.office import (
     KINDS,
     PERSON,

@@ -9,7 +9,7 @@ from forum.engine import CallReply, RunRequest, ToolInvocation, cancel_run, edit
 from forum.errors import Malformed
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
-from forum.work.kinds import (
+from forum.runs.kinds import (
     Decider,
     GateDecisionFacts,
     IntentFacts,
@@ -18,9 +18,9 @@ from forum.work.kinds import (
     StopReason,
     Why,
 )
-from forum.work.plan import RunBudget
-from forum.work.policy import Answer, Scripted, ScriptStep, ToolCall, ToolSpec
-from forum.work.run_fold import RunState, TaskState
+from forum.runs.plan import RunBudget
+from forum.runs.policy import Answer, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.run_fold import RunState, TaskState
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, quick, until
 from tests.support import StoreFactory
 

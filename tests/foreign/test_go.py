@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from forum.backends.sqlite import SqliteStore
-from forum.backends.state_files import FileCheckpointStore, write_key
 from forum.ledger.body import text_content
 from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
 from forum.ledger.log import Ledger, prove_entry
 from forum.ledger.ports import Reader, Store
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, Strand
+from forum.stores.sqlite import SqliteStore
+from forum.stores.state_files import FileCheckpointStore, write_key
 from forum.tlog import (
     TILE_WIDTH,
     Checkpoint,

@@ -18,19 +18,19 @@ import pytest
 import yaml
 
 from benchmarks import symposium as reference
-from forum.deliberation.symposium.artifact import resolve_personas
-from forum.deliberation.symposium.decoders import read_config, read_message, read_script
-from forum.deliberation.symposium.invariants import check_artifact
-from forum.deliberation.symposium.kinds import Reason
-from forum.deliberation.symposium.metrics import SymposiumMetrics, compute_metrics
-from forum.deliberation.symposium.replay import replay_transcript
-from forum.deliberation.symposium.transcript import to_json_object
-from forum.deliberation.symposium.violations import Invariant
 from forum.engine import RunRequest, cancel_run, read_run
-from forum.work.kinds import TURN_PREFIX
-from tests.deliberation.sitting import config, entry, synthesis, turn, verdict
+from forum.features.symposium.artifact import resolve_personas
+from forum.features.symposium.decoders import read_config, read_message, read_script
+from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.kinds import Reason
+from forum.features.symposium.metrics import SymposiumMetrics, compute_metrics
+from forum.features.symposium.replay import replay_transcript
+from forum.features.symposium.transcript import to_json_object
+from forum.features.symposium.violations import Invariant
+from forum.runs.kinds import TURN_PREFIX
 from tests.engine.office import PERSON, RUN, Office, until
 from tests.engine.symposium import hall, scripted, write_session
+from tests.features.council.sitting import config, entry, synthesis, turn, verdict
 from tests.foreign_data import foreign
 from tests.support import StoreFactory
 from tests.surfaces.terminal import Terminal

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forum.deliberation.symposium.artifact import build_session_files
-from forum.deliberation.symposium.invariants import check_artifact
-from forum.deliberation.symposium.schemas import (
+from forum.errors import Malformed
+from forum.features.symposium.artifact import build_session_files
+from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.schemas import (
     RuntimeConfig,
 )
-from forum.errors import Malformed
-from tests.deliberation.forged import cut_short, honest, mutate, request
-from tests.deliberation.schemas import SCHEMAS, SYMPOSIUM, validator
-from tests.deliberation.sitting import Answer, courses, sit
-from tests.deliberation.test_symposium_forms import READERS, accepted
+from tests.features.council.forged import cut_short, honest, mutate, request
+from tests.features.council.sitting import Answer, courses, sit
+from tests.features.symposium.schemas import SCHEMAS, SYMPOSIUM, validator
+from tests.features.symposium.test_symposium_forms import READERS, accepted
 from tests.foreign_data import IS_HERE, LEFT_OUT
 
 if not IS_HERE:

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from forum.app.environment import KINDS
-from forum.backends.sqlite import SqliteStore
+from forum.features.recorder.report_items import RunStart, StepReport
+from forum.features.recorder.report_writer import ReportWriter
 from forum.ledger import strand
 from forum.ledger.kinds import Kind, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Draft
-from forum.sdk.report_items import RunStart, StepReport
-from forum.sdk.report_writer import ReportWriter
+from forum.runs.report_kinds import Operation, ReportProvenance, span_strand
+from forum.stores.sqlite import SqliteStore
 from forum.untrusted_text import HIDDEN_RANGES
-from forum.work.report_kinds import Operation, ReportProvenance, span_strand
 from tests.surfaces.hostile_project import SEEN, facts_of
 
 

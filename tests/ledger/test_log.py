@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forum.backends.state_files import FileCheckpointStore
 from forum.errors import AmbiguousEntry, Malformed, NoSuchEntry, NotYetSigned
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
@@ -16,6 +15,7 @@ from forum.ledger.log import Ledger, StrandEnd
 from forum.ledger.ports import EntryWrite
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import Checkpoint, WitnessPolicy, check_inclusion, hash_leaf
 from tests.support import Chain, StoreFactory, entries_of, key_of, leaves_of, ledger_on
 

@@ -15,7 +15,6 @@ from typing import cast
 
 import pytest
 
-from forum.backends.state_files import FileCheckpointStore
 from forum.errors import (
     CosignatureRefused,
     ForumError,
@@ -27,6 +26,7 @@ from forum.errors import (
 from forum.ledger.ports import Cosigner, Store
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.write_tags import WriteKeys
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.backends.state_files import FileCheckpointStore
 from forum.errors import BodyHeld, StoreFailed
 from forum.ledger import retention_scan
 from forum.ledger.body import text_content
@@ -41,6 +40,7 @@ from forum.ledger.retention import (
 from forum.ledger.retention_scan import RetentionScan
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import WitnessPolicy
 from tests.support import StoreFactory, key_of, wait_until
 

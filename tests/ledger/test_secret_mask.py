@@ -15,7 +15,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forum.backends.sqlite import SqliteStore
 from forum.errors import Malformed, StepMismatch
 from forum.ledger.body import CHUNK_SIZE, BytesContent, Content, text_content
 from forum.ledger.entry import Facts
@@ -24,6 +23,7 @@ from forum.ledger.log import Ledger
 from forum.ledger.ports import Position
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import Attachment, Draft, Strand, StrandStart
+from forum.stores.sqlite import SqliteStore
 from forum.tlog import Checkpoint, Hash
 from tests.support import key_of
 

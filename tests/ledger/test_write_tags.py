@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.backends.sqlite import SqliteStore
-from forum.backends.state_files import FileCheckpointStore
 from forum.errors import (
     ConcurrentUpdate,
     IdempotencyKeyUsed,
@@ -24,6 +22,8 @@ from forum.ledger.row_checks import WriterCheck
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
 from forum.ledger.write_tags import WriteKey, WriteKeys
+from forum.stores.sqlite import SqliteStore
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import WitnessPolicy, parse_checkpoint
 from tests.support import StoreFactory, key_of
 

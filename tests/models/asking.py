@@ -8,8 +8,8 @@ from forum.engine import CallReply, ModelCall, ToolInvocation, ToolOffer
 from forum.ledger.body import BytesContent
 from forum.models import make_model, open_tools
 from forum.models.sandbox import Sandbox
-from forum.work.policy import Api, Chat, ToolCall, ToolSpec
-from forum.work.prompt import MessageRole, PromptMessage
+from forum.runs.policy import Api, Chat, ToolCall, ToolSpec
+from forum.runs.prompt import MessageRole, PromptMessage
 from tests.models.provider import Provider
 
 CANARY = "sk-canary-5f0c93d1e7b24a68"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
 
-from forum.work.policy import Api, ToolCall
+from forum.runs.policy import Api, ToolCall
 
 Answer = Sequence[bytes | float]
 Answerer = Callable[["Seen"], Answer]

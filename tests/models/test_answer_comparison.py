@@ -2,8 +2,8 @@
 
 import pytest
 
-from forum.deliberation.answer_groups import AnswerVerdict
 from forum.models.answer_comparison import EncoderComparison, open_encoder
+from forum.runs.answer_similarity import AnswerVerdict
 from tests.models import answer_pairs, answer_pairs_tuning
 
 LEAST_RIGHT = 26

@@ -9,8 +9,8 @@ from forum.engine import ToolOffer
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models import make_model
-from forum.work.kinds import Why
-from forum.work.policy import Api, ToolCall
+from forum.runs.kinds import Why
+from forum.runs.policy import Api, ToolCall
 from tests.models.asking import (
     CANARY,
     CONVERSATION,

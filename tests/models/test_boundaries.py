@@ -15,11 +15,11 @@ from forum.ledger.body import text_content
 from forum.models import prices
 from forum.models.agent_inspection import describe_agent
 from forum.models.prices import BilledTokens, bound_of, price_of
-from forum.work.policy import Chat, Library, ToolCall
-from forum.work.prompt import MessageRole, PromptMessage
-from forum.work.roster import read_roster
-from forum.work.server_sent_events import SseParser
-from forum.work.team_settings import chat_agent
+from forum.runs.policy import Chat, Library, ToolCall
+from forum.runs.prompt import MessageRole, PromptMessage
+from forum.runs.roster import read_roster
+from forum.runs.server_sent_events import SseParser
+from forum.runs.team_settings import chat_agent
 
 
 @pytest.mark.parametrize("url", ["https://api.anthropic.com/v1", "http://api.openai.com/v1"])

@@ -16,12 +16,12 @@ from forum.ledger.ports import Amount
 from forum.models.command import CommandModel
 from forum.models.process_environment import coding_agent_environment
 from forum.models.program_report import read_report
-from forum.work.cli_agents import CLI_AGENTS, cli_agent_of
-from forum.work.kinds import Why
-from forum.work.policy import Command, ReportFormat, Role, models_of, read_policy, write_policy
-from forum.work.role_assignment import is_independent
+from forum.runs.cli_agents import CLI_AGENTS, cli_agent_of
+from forum.runs.kinds import Why
+from forum.runs.policy import Command, ReportFormat, Role, models_of, read_policy, write_policy
+from forum.runs.role_assignment import is_independent
 from tests.models.asking import FORM, call_of, error_of, output_of
-from tests.work.test_team_settings import read
+from tests.runs.test_team_settings import read
 
 CLAUDE = {
     "type": "result",

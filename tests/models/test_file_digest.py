@@ -10,8 +10,8 @@ from forum.engine import CallReply, ToolInvocation
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.models import file_digest
-from forum.work.kinds import Why
-from forum.work.policy import ToolSpec
+from forum.runs.kinds import Why
+from forum.runs.policy import ToolSpec
 from tests.models.asking import use_tool
 
 

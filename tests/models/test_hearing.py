@@ -8,7 +8,7 @@ import pytest
 
 from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.work.policy import Agent, Api, Chat, Command, Scripted, ScriptStep, ToolCall
+from forum.runs.policy import Agent, Api, Chat, Command, Scripted, ScriptStep, ToolCall
 from tests.models.asking import CANARY, FORM, MAIL, ask, call_of, output_of, spec_of
 from tests.models.provider import EVENTS, FOREVER, event, events, say, serving
 

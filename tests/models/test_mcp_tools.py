@@ -21,8 +21,8 @@ from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.models import mcp_tools, open_tools
 from forum.models.mcp_tools import list_tools, unique_tool_names
-from forum.work.kinds import Why
-from forum.work.policy import McpServer, ToolSpec
+from forum.runs.kinds import Why
+from forum.runs.policy import McpServer, ToolSpec
 from tests.models.mcp_servers.address import serving
 from tests.models.mcp_servers.friendly import TOKEN
 from tests.support import wait_until

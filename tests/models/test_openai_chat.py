@@ -21,9 +21,9 @@ from forum.ledger.ports import Amount
 from forum.models import http_model, make_model
 from forum.models.openai_chat import ChatWire
 from forum.models.provider_http import MAX_ERROR_BYTES, parse_retry_after
-from forum.work.kinds import Why
-from forum.work.policy import Api, Chat, ToolCall
-from forum.work.server_sent_events import SseEvent, SseParser
+from forum.runs.kinds import Why
+from forum.runs.policy import Api, Chat, ToolCall
+from forum.runs.server_sent_events import SseEvent, SseParser
 from tests.models.asking import (
     CANARY,
     CONVERSATION,

@@ -8,8 +8,8 @@ import pytest
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models import make_model
-from forum.work.kinds import Why
-from forum.work.policy import Api, ToolCall
+from forum.runs.kinds import Why
+from forum.runs.policy import Api, ToolCall
 from tests.models.asking import CONVERSATION, FORM, MAIL, NOTE, ask, call_of, output_of, spec_of
 from tests.models.provider import Answer, events, say, serving
 

@@ -18,16 +18,16 @@ from forum.ledger.body import BytesContent
 from forum.models import make_model
 from forum.models.prices import (
     BilledTokens,
-    DeclaredPrice,
-    ListedPrice,
     ListedRates,
+    Price,
     bound_of,
+    declared_price,
     find_price,
     price_by_name,
     price_of,
 )
-from forum.work.policy import Chat, Library, ToolCall
-from forum.work.prompt import MessageRole, PromptMessage
+from forum.runs.policy import Chat, Library, ToolCall
+from forum.runs.prompt import MessageRole, PromptMessage
 from tests.models.asking import FORM, MAIL, NOTE, call_of
 
 OPENAI = "https://api.openai.com/v1"
@@ -78,7 +78,7 @@ def test_rates_that_are_computed_once_give_the_costs_of_the_table() -> None:
                 now = datetime.now(UTC)
                 table = model.calc_price(usage, provider, genai_request_timestamp=now)
                 listed = table.total_price * Decimal(10**9)
-                cost = ListedPrice("x", rates).cost(BilledTokens(read, largest, cached, kept))
+                cost = Price("x", rates.find).cost(BilledTokens(read, largest, cached, kept))
                 assert listed <= cost < listed + 1 + Decimal(read + largest) / 1000, model.id
     assert models > 1000
 
@@ -164,7 +164,7 @@ def test_the_bound_counts_every_byte_that_is_sent(
     )
     sent = sum(len(t.decode(errors="replace").encode()) + len(arguments.encode()) for t in turns)
 
-    bound = bound_of(DeclaredPrice(1000, 0), call, 5)
+    bound = bound_of(declared_price(1000, 0), call, 5)
     assert bound.tokens >= max(sent, len(prompt.decode(errors="replace").encode())) + 5
     assert (bound.usd, bound.calls) == (bound.tokens - 5, 1)
 
@@ -172,7 +172,7 @@ def test_the_bound_counts_every_byte_that_is_sent(
 def test_tools_and_forms_are_part_of_the_bound() -> None:
     """They are read, too."""
     sizes = [
-        bound_of(DeclaredPrice(0, 0), call, 0).tokens
+        bound_of(declared_price(0, 0), call, 0).tokens
         for call in (
             call_of(),
             call_of(schema=FORM),
@@ -192,7 +192,7 @@ import socket, threading
 def refuse(*_): raise AssertionError("it went to the network")
 socket.socket.connect = socket.getaddrinfo = refuse
 from forum.models.prices import BilledTokens, price_of
-from forum.work.policy import Chat
+from forum.runs.policy import Chat
 assert price_of(Chat("https://api.openai.com/v1", "gpt-4o")).cost(BilledTokens(5, 5))
 assert threading.active_count() == 1, threading.enumerate()
 """
@@ -204,7 +204,7 @@ def test_what_is_not_used_is_not_loaded() -> None:
     program = """
 import sys
 from forum.models import make_model
-from forum.work.policy import Chat, Scripted
+from forum.runs.policy import Chat, Scripted
 make_model(Scripted())
 assert not {"httpx2", "genai_prices", "pydantic_ai"} & sys.modules.keys()
 make_model(Chat("http://127.0.0.1/v1", "x", input_usd=0, output_usd=0))

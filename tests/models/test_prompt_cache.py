@@ -9,8 +9,8 @@ import pytest
 
 from forum.models import make_model
 from forum.models.prices import find_price
-from forum.work.policy import Api, ToolCall
-from forum.work.prompt import MessageRole, PromptMessage
+from forum.runs.policy import Api, ToolCall
+from forum.runs.prompt import MessageRole, PromptMessage
 from tests.models.asking import CONVERSATION, NOTE, ask, call_of, spec_of
 from tests.models.provider import Answer, Seen, say, serving
 from tests.surfaces.terminal import Terminal
@@ -133,7 +133,7 @@ def test_what_is_reserved_is_no_less_than_what_storing_everything_costs() -> Non
     call = call_of(b"x" * 5000, turns=(PromptMessage(MessageRole.USER, b"x" * 5000, shared=4000),))
     bound = make_model(spec_of("http://127.0.0.1:1/v1", Api.ANTHROPIC, **LISTED)).bound(call)
     assert bound.usd >= 5000 * WRITE
-    rates = find_price(MODEL).rates.find(0)  # type: ignore[attr-defined]
+    rates = find_price(MODEL).find_rates(0)
     assert (rates.input, rates.cache_write, rates.cache_read, rates.output) == tuple(
         1000 * price for price in (INPUT, WRITE, READ, OUTPUT)
     )

@@ -27,8 +27,8 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models import make_model
 from forum.models.pydantic_ai_model import PydanticAiModel
-from forum.work.kinds import Why
-from forum.work.policy import Library, ToolCall
+from forum.runs.kinds import Why
+from forum.runs.policy import Library, ToolCall
 from tests.models.asking import (
     CONVERSATION,
     FORM,
@@ -202,7 +202,7 @@ import sys
 sys.modules["pydantic_ai"] = None
 from forum.errors import MissingExtra
 from forum.models import make_model
-from forum.work.policy import Library
+from forum.runs.policy import Library
 try:
     make_model(Library("openai:gpt-4o"))
 except MissingExtra as missing:

@@ -11,8 +11,8 @@ from forum.engine import NO_COST, CallReply
 from forum.ledger.kinds import Outcome
 from forum.models import make_model
 from forum.models.rate_limiter import MAX_PAUSE_S, MIN_PAUSE_S, QueueTicket, RateLimiter
-from forum.work.kinds import Why
-from forum.work.policy import Chat
+from forum.runs.kinds import Why
+from forum.runs.policy import Chat
 from tests.models.asking import ask, call_of, spec_of
 from tests.models.provider import refuse, say, serving
 

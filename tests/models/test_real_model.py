@@ -8,12 +8,12 @@ import asyncio
 import msgspec
 import pytest
 
-from forum.demo.smollm2 import MODEL
 from forum.engine import ToolOffer
+from forum.features.demo.smollm2 import MODEL
 from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.work.policy import Api, Chat, Library, ToolCall
-from forum.work.prompt import MessageRole, PromptMessage
+from forum.runs.policy import Api, Chat, Library, ToolCall
+from forum.runs.prompt import MessageRole, PromptMessage
 from tests.models.asking import FORM, ask, call_of, output_of
 
 pytestmark = pytest.mark.slow  # they wait for a model

@@ -16,7 +16,6 @@ from threading import Thread
 
 import pytest
 
-from forum.backends.project_registry import Project, ProjectEpoch, ProjectRegistry
 from forum.config import load_settings
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import BadSettings, NotConfined
@@ -24,7 +23,8 @@ from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.models.sandbox import Sandbox, make_sandbox
 from forum.models.secret_paths import search_secrets
-from forum.work.policy import ToolSpec
+from forum.runs.policy import ToolSpec
+from forum.stores.project_registry import Project, ProjectEpoch, ProjectRegistry
 from tests.models.asking import use_tool
 from tests.sandbox.users import REPOSITORY
 

@@ -12,8 +12,8 @@ from forum.ledger.ports import Amount
 from forum.models import make_model
 from forum.models.command import CommandModel
 from forum.models.scripted_model import ScriptedModel
-from forum.work.kinds import Why
-from forum.work.policy import Command, Scripted, ScriptStep, ToolCall
+from forum.runs.kinds import Why
+from forum.runs.policy import Command, Scripted, ScriptStep, ToolCall
 
 
 def reply(spec: Scripted, number: int = 1, task: str = "a", prompt: bytes = b"") -> CallReply:

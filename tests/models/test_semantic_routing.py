@@ -8,7 +8,7 @@ import pytest
 
 from forum.errors import WeightsMissing, WeightsRejected
 from forum.models.weights import find_weights
-from forum.work.model_weights import MINILM
+from forum.runs.model_weights import MINILM
 
 np = pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
 semantic = pytest.importorskip("forum.models.semantic_routing")
@@ -27,10 +27,10 @@ from benchmarks.routing import (  # noqa: E402  nothing below can run without th
     requests_file,
     shares,
 )
+from forum.app.planner import load_roster, make_router  # noqa: E402
 from forum.models.embedding import MiniLM  # noqa: E402
-from forum.planning import load_roster, make_router  # noqa: E402
-from forum.work.roster import ElsewhereSection, Lane, Roster  # noqa: E402
-from forum.work.routing import SEMANTIC_CALIBRATION, Router  # noqa: E402
+from forum.runs.roster import ElsewhereSection, Lane, Roster  # noqa: E402
+from forum.runs.routing import SEMANTIC_CALIBRATION, Router  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ import httpx2
 import msgspec
 import pytest
 
-from forum.demo import smollm2 as server
-from forum.demo.smollm2 import EXIT_GRACE_S, MODEL, start_smollm2
 from forum.errors import MissingExtra, NotServing, WeightsMissing
+from forum.features.demo import smollm2 as server
+from forum.features.demo.smollm2 import EXIT_GRACE_S, MODEL, start_smollm2
 
 pytestmark = pytest.mark.slow  # most of them wait for a model
 
@@ -144,7 +144,7 @@ def test_the_same_request_has_the_same_reply(smollm2: str) -> None:
 @pytest.fixture
 def served(smollm2: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a server that a test may stop, and return it with its base URL."""
-    command = [sys.executable, "-m", "forum.demo.smollm2", "--port=0"]
+    command = [sys.executable, "-m", "forum.features.demo.smollm2", "--port=0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as p:
@@ -188,7 +188,7 @@ def test_it_ends_with_whoever_started_it(smollm2: str) -> None:
     """A killed test or demo cannot clean up, so the server does it."""
     code = """
 import time
-from forum.demo.smollm2 import start_smollm2
+from forum.features.demo.smollm2 import start_smollm2
 with start_smollm2() as url:
     print(url, flush=True)
     time.sleep(60)
@@ -208,7 +208,7 @@ with start_smollm2() as url:
 
 def refusal(*arguments: str) -> tuple[int, str]:
     """Return how the command ends, and what it says, when it does not serve."""
-    command = [sys.executable, "-m", "forum.demo.smollm2", *arguments]
+    command = [sys.executable, "-m", "forum.features.demo.smollm2", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == ""
     return done.returncode, done.stderr

@@ -7,8 +7,8 @@ import pytest
 
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.work.kinds import Why
-from forum.work.policy import Api, ToolCall
+from forum.runs.kinds import Why
+from forum.runs.policy import Api, ToolCall
 from tests.models.asking import FORM, MAIL, NOTE, ask, call_of, error_of, output_of, spec_of
 from tests.models.provider import EVENTS, GOOD_USAGE, MODEL, in_one_piece, refuse, say, serving
 

@@ -17,7 +17,7 @@ from forum.errors import WeightsMissing, WeightsRejected, WeightsUnavailable
 from forum.models import weights, weights_pull
 from forum.models.weights import find_weights, load_weights
 from forum.models.weights_pull import pull_weights
-from forum.work.model_weights import MINILM, MODEL_WEIGHTS, ModelWeights, WeightFile
+from forum.runs.model_weights import MINILM, MODEL_WEIGHTS, ModelWeights, WeightFile
 from tests.model_wheels import wheel_folder
 from tests.models import file_server
 from tests.models.file_server import FileServer, Send, serving_files

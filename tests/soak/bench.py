@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from forum.backends.postgres import PostgresStore, upgrade_schema
-from forum.backends.sqlite import open_reader
 from forum.ledger.ports import Reader
+from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.sqlite import open_reader
 from tests.soak.cluster import Cluster
 from tests.soak.orders import ORIGIN
 

@@ -53,8 +53,8 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.ledger.kinds import NoteFacts
 from forum.ledger.log import read_strand_entries
+from forum.runs.kinds import AcceptedFacts
 from forum.surfaces.cli import main as forum_main
-from forum.work.kinds import AcceptedFacts
 
 CALLS = ("fsync", "fdatasync", "pwrite64", "write", "rename", "unlink", "ftruncate")
 FAULTS = ("EIO", "ENOSPC", "SIGKILL")
@@ -381,7 +381,7 @@ def soak(
     """Inject every fault, or a sample of them, and return the figures."""
     for module in ("ledger", "submit", "setup"):
         import_module(f"forum.surfaces.cli.{module}")
-    for module in ("backends.claiming_worker", "models", "verify", "witness"):
+    for module in ("stores.claiming_worker", "models", "verify", "features.witness"):
         import_module(f"forum.{module}")
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="forum-faults-") as folder:

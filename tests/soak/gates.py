@@ -20,9 +20,9 @@ import psycopg
 from forum.app import new_run_id
 from forum.engine import Engine, LocalRunner, RunRequest, accept_run
 from forum.models import make_model, open_tools
-from forum.work.plan import single_task_plan
-from forum.work.policy import Answer, Policy
-from forum.work.run_fold import RunState
+from forum.runs.plan import single_task_plan
+from forum.runs.policy import Answer, Policy
+from forum.runs.run_fold import RunState
 from tests.e2e.project import Project, project
 
 ORDER = RunRequest("Deploy.", single_task_plan("Deploy."), Policy(gates=("plan",)))

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from time import monotonic
 
-from tests.gateway.running import RecordedCalls, kill_at_random, local_provider, read_log
+from tests.features.gateway.running import RecordedCalls, kill_at_random, local_provider, read_log
 from tests.surfaces.terminal import Terminal
 
 CAP = "0.02"

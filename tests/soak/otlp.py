@@ -20,14 +20,14 @@ from time import monotonic, sleep
 import httpx2
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from forum.features.telemetry.decoding import PROTOBUF
 from forum.ledger.kinds import Scope
-from forum.telemetry.decoding import PROTOBUF
 from forum.verify import State
 from tests.e2e.project import Project, eventually, project
+from tests.features.telemetry.batches import span, traces
+from tests.features.telemetry.desks import steps
 from tests.support import free_port
 from tests.surfaces.halls import showing
-from tests.telemetry.batches import span, traces
-from tests.telemetry.desks import steps
 
 CHAT = {"gen_ai.operation.name": "chat"}
 SETTINGS = "[otel]\nquiet_seconds = 1\nidle_seconds = 3\n"

@@ -18,14 +18,14 @@ import httpx2
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.telemetry.intake import TelemetryIntake
-from forum.telemetry.receiver import price_call
-from forum.telemetry.spans import read_spans
-from forum.work.report_closing import ReportPatience, close_if_quiet
+from forum.features.telemetry.intake import TelemetryIntake
+from forum.features.telemetry.receiver import price_call
+from forum.features.telemetry.spans import read_spans
+from forum.runs.report_closing import ReportPatience, close_if_quiet
 from tests.e2e.project import eventually
+from tests.features.telemetry.batches import TRACE, span, traces
 from tests.support import free_port
 from tests.surfaces.terminal import Terminal
-from tests.telemetry.batches import TRACE, span, traces
 
 START_SECONDS = 120.0
 _SPANS = """{projects{edges{node{spans(first:100){edges{node{

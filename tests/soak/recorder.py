@@ -9,9 +9,9 @@ import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.sdk.flood import THREADS
-from tests.sdk.recording import make_project, read_runs
-from tests.sdk.test_loss import flood, kill_a_flood
+from tests.features.recorder.flood import THREADS
+from tests.features.recorder.recording import make_project, read_runs
+from tests.features.recorder.test_loss import flood, kill_a_flood
 
 STEPS = 100_000
 

@@ -1,4 +1,4 @@
-"""The archive in a bucket of a real S3 server: the tests of `tests/test_archive.py`, in short.
+"""The archive in a bucket of a real S3 server: `tests/features/archive/test_archive.py` in short.
 
 `python -m tests.soak.s3 MOTO_SERVER` starts moto's server, a program of its own, and prints one
 JSON object: what was archived, what was read back, and what was said while the server was away.
@@ -15,11 +15,11 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from forum.app import Forum
-from forum.backends.archive_stores import open_archive
 from forum.config import Settings
 from forum.errors import ArchiveUnreachable
 from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
+from forum.stores.archive_stores import open_archive
 from tests.support import free_port, wait_until
 
 PLACE = "s3://archive/forum"

@@ -23,7 +23,7 @@ from threading import Event, Thread
 
 from forum.engine import RunRequest
 from forum.errors import BacklogFull, StoreFailed
-from forum.work.plan import single_task_plan
+from forum.runs.plan import single_task_plan
 from tests.e2e.project import Project, project
 from tests.soak.cluster import scratch_database
 

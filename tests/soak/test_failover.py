@@ -24,6 +24,7 @@ def test_a_synchronous_failover_loses_and_repeats_nothing() -> None:
     assert figures.ended >= figures.acknowledged
 
 
+@pytest.mark.nightly  # in the gate, a database is restored (test_short.py) and an epoch begun (e2e)
 def test_an_asynchronous_failover_is_found_and_the_next_epoch_goes_on() -> None:
     """Nothing begins before a person has looked; then both epochs verify."""
     figures = drill("asynchronous", seconds=3)

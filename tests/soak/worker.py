@@ -18,11 +18,6 @@ from random import Random
 
 import msgspec
 
-from forum.backends.group_commit import GroupCommitter
-from forum.backends.postgres import PostgresStore
-from forum.backends.publisher_loop import PublisherLoop
-from forum.backends.sqlite import SqliteStore
-from forum.backends.state_files import FileCheckpointStore
 from forum.errors import ConcurrentUpdate, RollbackDetected, StoreConnectionLost
 from forum.ledger.body import CHUNK_SIZE, SALT_SIZE, BytesContent
 from forum.ledger.entry import leaf_of
@@ -31,6 +26,11 @@ from forum.ledger.log import Ledger
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
+from forum.stores.group_commit import GroupCommitter
+from forum.stores.postgres import PostgresStore
+from forum.stores.publisher_loop import PublisherLoop
+from forum.stores.sqlite import SqliteStore
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import Hash
 from tests.soak.orders import (
     LOG_KEY,

@@ -15,6 +15,7 @@ from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import AccessDenialFacts, Scope
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.extensions import load_extensions
 from forum.surfaces.http.tenant import Tenant
 
 PROJECT = '[models.default]\nkind = "scripted"\n'
@@ -36,7 +37,9 @@ def hall(
     house: ServerConfig, peer: str = "127.0.0.1", *, operator: bool = False
 ) -> Iterator[TestClient]:
     """Serve a house to a client that comes from an address, as the operator or as nobody."""
-    with TestClient(make_app(house), "http://localhost", client=(peer, 40000)) as client:
+    with TestClient(
+        make_app(house, load_extensions(house)), "http://localhost", client=(peer, 40000)
+    ) as client:
         if operator:
             client.headers.update(showing(house.desks[0].forum.access.operator_token()))
         yield client

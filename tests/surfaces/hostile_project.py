@@ -12,16 +12,16 @@ import pytest
 from forum.app import Forum
 from forum.app.environment import KINDS
 from forum.config import load_settings
+from forum.features.recorder.report_items import RunEnd, RunStart, StepReport
+from forum.features.recorder.report_writer import ReportWriter
 from forum.ledger import strand
 from forum.ledger.body import text_content
 from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
-from forum.sdk.report_items import RunEnd, RunStart, StepReport
-from forum.sdk.report_writer import ReportWriter
+from forum.runs.report_kinds import Operation, ReportProvenance
 from forum.untrusted_text import HIDDEN_RANGES
-from forum.work.report_kinds import Operation, ReportProvenance
 from tests.ledger.samples import members_of
 from tests.surfaces.terminal import Terminal
 

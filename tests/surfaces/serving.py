@@ -14,7 +14,7 @@ from tests.support import free_port
 from tests.surfaces.terminal import FORUM, Terminal
 
 START_SECONDS = 120.0
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

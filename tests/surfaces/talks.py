@@ -14,8 +14,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from forum.app.planner import AgentRegistry
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry
 from forum.surfaces.mcp.callers import LocalCaller
 from forum.surfaces.mcp.server import make_server
 from tests.e2e.project import Project

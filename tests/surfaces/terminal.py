@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ from click.testing import CliRunner, Result
 from forum.app import CostAxis, CostTable, Forum, RunQuery
 from forum.config import load_settings
 from forum.surfaces.cli import cli
+from tests.surfaces import command_server
 
-FORUM = Path(sys.executable).with_name("forum")
+FORUM = command_server.FORUM
 
 
 class Terminal:
@@ -45,11 +45,17 @@ class Terminal:
         return found
 
     def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the installed command in a process of its own."""
+        """Run the command in a process of its own; a fresh one, if a variable is for Python."""
+        environment = self.environment | variables
+        if not any(
+            name.startswith(("PYTHON", "LANG", "LC_")) and os.environ.get(name) != text
+            for name, text in environment.items()
+        ):
+            return command_server.command_server().run(words, self.folder, environment)
         return subprocess.run(
             [FORUM, *words],
             cwd=self.folder,
-            env=self.environment | variables,
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

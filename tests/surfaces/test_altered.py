@@ -13,8 +13,8 @@ import pytest
 
 from forum.app import Forum
 from forum.config import Settings
-from forum.demo.tampering import open_tamperer
 from forum.errors import TamperDetected, WrongWriteKey
+from forum.features.demo.tampering import open_tamperer
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN

@@ -23,12 +23,13 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.errors import KeyUnreadable, StoreFailed
+from forum.features.oidc.tokens import OidcTokenVerifier, read_issuer
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.entry import LOG_RUN, Entry, leaf_of
 from forum.ledger.kinds import AccessDenialFacts, DenialReason, RedactionReason, Scope
+from forum.section_reader import SectionTables
 from forum.surfaces.http.auth import KEY_CACHE_TTL_S, LOOPBACK_HOSTS, ServerConfig
 from forum.surfaces.http.denial_log import MAX_DENIAL_KEYS, OTHER_PRINCIPALS, DenialRecorder
-from forum.surfaces.http.oidc import OidcTokenVerifier, read_issuer
 from forum.surfaces.http.tenant import Tenant
 from tests.e2e.project import eventually
 from tests.support import SOON, free_port
@@ -548,7 +549,7 @@ class Issuer:
     def house(self, *forums: Forum, **settings: str) -> ServerConfig:
         """Return a house that believes it."""
         table = {"issuer": self.url, "audience": "forum", "jwks_url": f"{self.url}/keys"}
-        bearer = OidcTokenVerifier(read_issuer(table | settings))
+        bearer = OidcTokenVerifier(read_issuer(SectionTables({"oidc": table | settings})))
         return ServerConfig([Tenant(forum) for forum in forums], bearer=bearer)
 
 

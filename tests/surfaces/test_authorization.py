@@ -11,19 +11,19 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from forum.app import Forum
+from forum.features.dashboard.http import DashboardExtension, dashboard_routes
 from forum.ledger.access import ApiKey, has_scope
 from forum.ledger.body import compute_commitment, text_content
 from forum.ledger.kinds import Scope
 from forum.ledger.ports import Timer
 from forum.ledger.strand import Attachment, Draft
+from forum.runs.kinds import GateOpenFacts
+from forum.runs.policy import Answer
 from forum.surfaces.http.application import all_endpoints, make_app
 from forum.surfaces.http.auth import Authenticator, ServerConfig
-from forum.surfaces.http.dashboard import dashboard_routes
 from forum.surfaces.http.openapi import build_document
 from forum.surfaces.http.sign_in import session_endpoints
 from forum.surfaces.http.tenant import Tenant
-from forum.work.kinds import GateOpenFacts
-from forum.work.policy import Answer
 from tests.e2e.project import eventually
 from tests.surfaces.halls import EVERYTHING, hall, open_forum, showing
 
@@ -230,7 +230,10 @@ def test_an_approver_reads_what_a_gate_shows_and_no_other_body(world: World) -> 
 def test_every_route_was_declared_with_its_scopes(world: World) -> None:
     """Who adds a route past the declarations has added a door without a lock."""
     config = ServerConfig([Tenant(world.first)])
-    app, sessions = make_app(config), session_endpoints(Authenticator(config))
+    app, sessions = (
+        make_app(config, [DashboardExtension(config)]),
+        session_endpoints(Authenticator(config)),
+    )
     found = {
         (method, route.path)
         for route in app.routes

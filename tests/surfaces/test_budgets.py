@@ -9,10 +9,11 @@ import pytest
 from forum.errors import BadSettings
 from forum.ledger.kinds import Scope
 from forum.ledger.ports import NO_LIMIT, Spend
+from forum.runs.shared_caps import Period, SharedCap
+from forum.runs.team_settings import read_shared_caps
+from forum.section_reader import SectionTables
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work.shared_caps import Period, SharedCap
-from forum.work.team_settings import read_shared_caps
 from tests.surfaces.halls import PROJECT, hall, open_forum, showing
 from tests.surfaces.terminal import Terminal
 
@@ -127,7 +128,7 @@ def test_a_cap_that_is_met_within_a_nested_plan_is_told_as_one(bare: Terminal) -
 def test_caps_are_read_from_the_project_file() -> None:
     """Dollars are exact."""
     text = '[budgets.a]\nper = "month"\nlane = "law"\nusd = 0.1\ntokens = 5'
-    caps = read_shared_caps("forum.toml", tomllib.loads(text, parse_float=Decimal))
+    caps = read_shared_caps(SectionTables(tomllib.loads(text, parse_float=Decimal)))
 
     assert caps == (SharedCap("a", Period.MONTH, lane="law", cap=Spend(100_000_000, 5, NO_LIMIT)),)
 
@@ -135,15 +136,15 @@ def test_caps_are_read_from_the_project_file() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("usd = 1", "per: '' is none of day, month"),
-        ("per = 'week'\nusd = 1", "per: 'week' is none of"),
+        ("usd = 1", "per: it is missing; write one of day, month"),
+        ("per = 'week'\nusd = 1", "per: 'week' is unknown; write one of"),
         ("per = 'day'", "it caps nothing"),
         ("per = 'day'\nkey = '*'\nlane = '*'\nruns = 1", "write two sections"),
-        ("per = 'day'\nruns = 1.5", "more exact"),
+        ("per = 'day'\nruns = 1.5", "1.5 is not a whole number"),
         ("per = 'day'\ncalls = 1", "no setting 'calls'"),
     ],
 )
 def test_a_cap_that_caps_nothing_is_refused(text: str, why: str) -> None:
     """It would be believed to."""
     with pytest.raises(BadSettings, match=why):
-        read_shared_caps("forum.toml", tomllib.loads(f"[budgets.x]\n{text}", parse_float=Decimal))
+        read_shared_caps(SectionTables(tomllib.loads(f"[budgets.x]\n{text}", parse_float=Decimal)))

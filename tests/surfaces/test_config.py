@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from forum.app.planner import load_team_settings
 from forum.config import load_settings
 from forum.errors import BadSettings
-from forum.planning import load_team_settings
+from forum.sections import PROJECT_SECTIONS, SECTIONS
 from forum.surfaces.cli.config import mask_passwords
 from tests.surfaces.terminal import Terminal
 
@@ -95,8 +96,8 @@ def test_a_path_is_relative_to_the_file_that_names_it(terminal: Terminal) -> Non
     settings = load_settings(terminal.folder, terminal.environment)
     beside = terminal.folder.parent / "config"
 
-    assert settings.team["models"]["own"]["key_file"] == str(beside / "a.key")
-    assert settings.team["roster"]["file"] == str(beside / "mine.toml")
+    assert settings.sections.raw("models")["own"]["key_file"] == str(beside / "a.key")
+    assert settings.sections.raw("roster")["file"] == str(beside / "mine.toml")
     assert settings.key_file == terminal.folder / "log.key"
 
 
@@ -125,7 +126,9 @@ def test_a_file_that_a_stranger_could_plant_is_not_obeyed(
     (tmp_path / "mine").mkdir()
     tmp_path.chmod(mode)
     try:
-        named = load_settings((tmp_path / within).resolve(), {}).team["models"]["default"]["cmd"]
+        named = load_settings((tmp_path / within).resolve(), {}).sections.raw("models")["default"][
+            "cmd"
+        ]
     except BadSettings as error:
         named = f"{error.path} is refused"
 
@@ -189,20 +192,10 @@ def test_init_writes_settings_that_say_nothing_yet(terminal: Terminal) -> None:
     full = load_settings(terminal.folder, terminal.environment)
     known = load_team_settings(full)
 
-    assert (plain.origin, plain.database, plain.policy, plain.team) == (None, None, None, {})
-    assert full.team.keys() == {
-        "models",
-        "panels",
-        "roles",
-        "roster",
-        "tools",
-        "servers",
-        "gates",
-        "budgets",
-        "submit",
-        "clients",
-        "tenants",
-    }
+    assert (plain.origin, plain.database, plain.policy) == (None, None, None)
+    assert plain.sections.tables == {}
+    shown = SECTIONS.keys() - PROJECT_SECTIONS.keys() - {"otel"} | {"tenants"}
+    assert full.sections.tables.keys() == shown
     assert known.agents.keys() == {"", "cheap", "capable", "frontier"}
     assert (full.origin, full.key_file) == ("example.com/agents", Path("/etc/forum/log.key"))
 
@@ -263,7 +256,9 @@ def test_rows_beside_a_run_are_kept_for_a_week_or_as_long_as_is_set(tmp_path: Pa
         if value == "30":
             kept.append(load_settings(tmp_path, environ).cleanup_days)
             continue
-        with pytest.raises(BadSettings, match="cleanup_days is a number of days from 1 on"):
+        with pytest.raises(
+            BadSettings, match="cleanup_days: write a whole number from 1 to 100,000"
+        ):
             load_settings(tmp_path, environ)
 
     assert kept == [7, 30]

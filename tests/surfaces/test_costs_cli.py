@@ -4,7 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.support import timed
 from tests.surfaces.terminal import FORUM, Terminal
 
 
@@ -25,7 +24,6 @@ def _cpu_seconds(user: Terminal, *words: str) -> float:
     return used.ru_utime + used.ru_stime
 
 
-@timed
 def test_routing_by_meaning_adds_little_to_a_submit(tmp_path: Path) -> None:
     """What was read, counted and checked once is kept; nothing is loaded that is not needed.
 

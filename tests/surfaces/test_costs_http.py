@@ -10,12 +10,12 @@ import pytest
 
 from benchmarks.many_runs import counted_statements, write_runs
 from forum.app import Forum, new_run_id, run_costs
-from forum.app.formatting import format_usd
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment, Draft
-from forum.work import kinds
-from forum.work.run_summary import MAX_COSTS, RunCost, SummaryTally
+from forum.runs import kinds
+from forum.runs.run_summary import MAX_COSTS, RunCost, SummaryTally
+from forum.units import format_usd
 from tests.surfaces.halls import lone_hall
 
 COSTS = "/api/v1/costs"

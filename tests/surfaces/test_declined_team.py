@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from forum.app import Forum
+from forum.app.planner import CallerAuthority, Planner
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.engine.context import RunContext, read_run_input
-from forum.planning import CallerAuthority, Planner
-from forum.work.policy import Role
-from forum.work.team_measurements import TOO_SMALL
+from forum.runs.policy import Role
+from forum.runs.team_measurements import TOO_SMALL
 from tests.surfaces.halls import showing
 from tests.surfaces.terminal import Terminal
 from tests.surfaces.test_one_decision import REQUEST, Case, by_http, by_mcp, serving

@@ -16,8 +16,9 @@ from forum.app import Forum, upgrade_database
 from forum.config import Settings, load_settings
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.ports import due_now
+from forum.runs import shared_tasks
+from forum.section_reader import SectionTables
 from forum.surfaces.cli.doctor import DoctorFinding, DoctorState, run_doctor_checks
-from forum.work import shared_tasks
 from tests.soak.cluster import scratch_database
 from tests.surfaces.terminal import Terminal
 
@@ -225,7 +226,12 @@ def test_tasks_that_workers_share_are_not_counted_as_runs(terminal: Terminal) ->
 
 def test_what_nobody_foresaw_is_a_finding_too(tmp_path: Path) -> None:
     """A doctor who falls over helps nobody."""
-    broken = Settings(tmp_path / "data", tmp_path / "state", tmp_path / "key", team={"models": 7})  # type: ignore[dict-item]
+    broken = Settings(
+        tmp_path / "data",
+        tmp_path / "state",
+        tmp_path / "key",
+        sections=SectionTables({"models": 7}),
+    )
     found = {one.check: one for one in run_doctor_checks(lambda: broken)}
 
     assert found["model"].state is DoctorState.PROBLEM

@@ -11,8 +11,9 @@ import pytest
 from forum.app import Forum, environment, log, project, upgrade_database
 from forum.config import Settings
 from forum.ledger.body import text_content
+from forum.section_reader import SectionTables
 from forum.surfaces.cli import doctor
-from forum.surfaces.cli.doctor import CHECKS, DoctorFinding, DoctorState, MachineRole
+from forum.surfaces.cli.doctor import DoctorFinding, DoctorState, MachineRole, all_checks
 from tests.soak.cluster import scratch_database
 
 pytestmark = pytest.mark.postgres
@@ -71,7 +72,9 @@ def machine(request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path) -
             case "reader":
                 yield Machine(copy_keys(signer, elsewhere, "log.pub"), MachineRole.READER)
             case "gateway":
-                other = replace(copy_keys(signer, elsewhere, *keys), doors=GATEWAY)
+                other = replace(
+                    copy_keys(signer, elsewhere, *keys), sections=SectionTables(GATEWAY)
+                )
                 yield Machine(other, MachineRole.WRITER)
             case _:
                 yield Machine(copy_keys(signer, elsewhere, *keys), MachineRole.WRITER)
@@ -83,7 +86,7 @@ def test_a_machine_that_is_well_has_no_problem(machine: Machine) -> None:
     said = next(finding for finding in found if finding.check == "machine")
 
     assert machine.role in said.found
-    assert ("gateway" in said.found) == bool(machine.settings.doors)
+    assert ("gateway" in said.found) == bool("gateway" in machine.settings.sections)
     assert [finding for finding in found if finding.state is DoctorState.PROBLEM] == []
     if machine.role is not MachineRole.NEW:
         assert machine.find("database").state is DoctorState.OK
@@ -154,10 +157,10 @@ def test_a_missing_file_is_named_where_it_is_needed(machine: Machine) -> None:
 
 def test_every_check_says_for_which_machines_it_is() -> None:
     """And every kind of machine has its checks."""
-    assert all(check.roles for check in CHECKS)
+    assert all(check.roles for check in all_checks())
     for role in MachineRole:
-        assert [check.name for check in CHECKS if role in check.roles]
-    signers = {check.name for check in CHECKS if check.roles == {MachineRole.SIGNER}}
+        assert [check.name for check in all_checks() if role in check.roles]
+    signers = {check.name for check in all_checks() if check.roles == {MachineRole.SIGNER}}
     assert signers == {"signer", "witness"}
 
 

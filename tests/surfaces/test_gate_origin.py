@@ -13,17 +13,17 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.errors import ReportRefused
+from forum.features.recorder.report_items import GateQuestion, RunStart
+from forum.features.recorder.report_writer import ReportWriter
+from forum.features.webhooks.messages import build_message
 from forum.ledger.kinds import Scope
 from forum.ledger.log import LocatedEntry
-from forum.sdk.report_items import GateQuestion, RunStart
-from forum.sdk.report_writer import ReportWriter
+from forum.runs.kinds import GateOpenFacts
+from forum.runs.policy import Answer, Policy, Scripted
+from forum.runs.report_kinds import ReportProvenance
 from forum.surfaces.http.application import all_endpoints
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.surfaces.http.webhooks import build_message
-from forum.work.kinds import GateOpenFacts
-from forum.work.policy import Answer, Policy, Scripted
-from forum.work.report_kinds import ReportProvenance
 from tests.e2e.project import Project
 from tests.surfaces.halls import PROJECT, hall, showing
 from tests.surfaces.talks import ERAS, Talk, in_process, talk
@@ -161,7 +161,7 @@ def test_only_these_open_gates_and_each_is_tested() -> None:
 
     assert found == {
         "engine/gates.py",  # by the policy of a run: see the requests above
-        "sdk/report_writer.py",  # by reports, the SDK and hooks: see the writer below
+        "features/recorder/report_writer.py",  # by reports, the SDK and hooks: see the writer below
         "app/reports.py",  # by gateways, which always reject after the deadline
     }
 
@@ -180,7 +180,7 @@ def test_a_writer_of_reports_approves_nothing_unless_it_is_told_so(forum: Forum)
 
 def test_traces_open_no_gate() -> None:
     """What OpenTelemetry sends is steps; a gate is never made from a span."""
-    sources = [*(ROOT / "src/forum/telemetry").rglob("*.py")]
+    sources = [*(ROOT / "src/forum/features/telemetry").rglob("*.py")]
 
     assert sources
     assert not [path for path in sources if "GateQuestion" in path.read_text()]

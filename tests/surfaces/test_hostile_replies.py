@@ -15,7 +15,7 @@ from forum.config import load_settings
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.surfaces.mcp.tools import TOOLS
+from forum.surfaces.mcp.tools import all_tools
 from tests.e2e.project import Project
 from tests.surfaces.halls import hall
 from tests.surfaces.hostile_project import HOSTILE, LINES, RUN, HostileProject, is_obeyed
@@ -78,7 +78,7 @@ QUOTES = {"status", "submit"}
 """The tools whose second text is that of one author, as it is."""
 
 
-@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+@pytest.mark.parametrize("tool", [tool.name for tool in all_tools()])
 def test_a_tool_returns_no_text_that_a_terminal_obeys(
     tool: str, project: HostileProject, forum: Forum
 ) -> None:

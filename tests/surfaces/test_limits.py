@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from forum.app.planner import AgentRegistry, CallerAuthority
 from forum.errors import BadPlan, CheckTooExpensive
-from forum.planning import AgentRegistry, CallerAuthority
+from forum.runs.plan import Plan, Task, read_new_plan, write_plan
+from forum.runs.plan_limits import check_plan_size
+from forum.runs.step_limit import limit_steps
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.requests import AskForm, run_request_from_form
-from forum.work.plan import Plan, Task, read_new_plan, write_plan
-from forum.work.plan_limits import check_plan_size
-from forum.work.step_limit import limit_steps
 from tests.soak.shapes import SETTINGS, SHAPES, UNLIMITED, fuzz
 from tests.surfaces.halls import lone_hall, open_forum
 from tests.surfaces.serving import Served, served

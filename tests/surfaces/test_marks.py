@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forum.app import Forum, open_witness
+from forum.app import Forum
+from forum.features.witness.service import open_witness
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.application import make_app

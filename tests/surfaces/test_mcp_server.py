@@ -26,7 +26,7 @@ from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import AccessDenialFacts, Scope
 from forum.surfaces.mcp import stdio
 from forum.surfaces.mcp.results import UNTRUSTED_NOTICE
-from forum.surfaces.mcp.tools import TOOLS
+from forum.surfaces.mcp.tools import all_tools
 from forum.verify import Trust, verify_bundle
 from tests.e2e.project import Project, project
 from tests.surfaces.serving import STOP_SECONDS, Served, served
@@ -155,7 +155,7 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         ]
         assert form["attached"]
         await begun.well("list_personas")
-        assert begun.used | PANELS == {tool.name for tool in TOOLS}
+        assert begun.used | PANELS == {tool.name for tool in all_tools()}
         return base64.b64decode(found.resource.blob)  # type: ignore[union-attr]
 
     bundle = talk(connect, loop, era)
@@ -486,7 +486,7 @@ def test_no_body_ends_or_breaks_a_server_over_http(there: Served, version: str |
     assert {name: status for name, status in found.items() if status >= 500} == {}
     assert {found[name] for name in NO_MESSAGES} <= {400, 413}
     assert talk(over_http(there.url, str(key)), Talk.list, "2026-07-28") == {
-        tool.name for tool in TOOLS
+        tool.name for tool in all_tools()
     }
 
 
@@ -542,6 +542,8 @@ def test_the_guide_says_what_to_start_and_which_tools_a_scope_opens(there: Serve
         for scope, tools in re.findall(r"\| `--scope (\w+)` \| (.*) \|", text)
     }
     assert read == by_scope["read"]
-    assert by_scope["submit"] == {tool.name for tool in TOOLS if Scope.SUBMIT in tool.scopes}
-    assert by_scope["approve"] == {tool.name for tool in TOOLS if Scope.APPROVE in tool.scopes}
+    assert by_scope["submit"] == {tool.name for tool in all_tools() if Scope.SUBMIT in tool.scopes}
+    assert by_scope["approve"] == {
+        tool.name for tool in all_tools() if Scope.APPROVE in tool.scopes
+    }
     assert {"verify", "bundle"} <= by_scope["audit"]

@@ -19,7 +19,7 @@ from forum.errors import ForumError
 from forum.installation import install_command
 from forum.surfaces.cli import output
 from forum.surfaces.cli.os_errors import explain_os_error
-from tests.gateway.running import local_provider, provider_variables
+from tests.features.gateway.running import local_provider, provider_variables
 from tests.support import free_port
 from tests.surfaces.serving import started
 from tests.surfaces.terminal import Terminal
@@ -292,8 +292,8 @@ def _deleted_ledger(user: Newcomer) -> str:
 def _missing_extra(user: Newcomer) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "psycopg", None)
-        patch.delitem(sys.modules, "forum.backends.postgres", raising=False)
-        patch.delitem(sys.modules, "forum.backends.postgres_connections", raising=False)
+        patch.delitem(sys.modules, "forum.stores.postgres", raising=False)
+        patch.delitem(sys.modules, "forum.stores.postgres_connections", raising=False)
         return _with_database(user, "postgresql://127.0.0.1/test")
 
 
@@ -414,8 +414,8 @@ MISTAKES = {
     ),
     "bad value in a section": Mistake(
         typed("submit x", forum_toml='[worker]\nrunner = "cron"\n'),
-        "[worker] runner is",
-        '"claims", "dbos" or "temporal"',
+        "[worker] runner: 'cron' is unknown",
+        "write one of claims, dbos, temporal",
     ),
     "unknown lane": Mistake(
         typed("submit x --lane bakend"),

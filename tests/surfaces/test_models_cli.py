@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forum.errors import BadSettings
-from forum.work.policy import Api, ToolCall
+from forum.runs.policy import Api, ToolCall
 from tests.models.provider import Provider, refuse, say, serving
 from tests.surfaces.terminal import Terminal
 
@@ -209,7 +209,7 @@ def test_whoever_names_an_agent_means_no_other(terminal: Terminal) -> None:
             "[models.big]\nmodle = 'm'",
             "[models.big] it has no setting 'modle'; did you mean model?",
         ),
-        ("[roster]\nfiles = 'x'", "[roster] has no setting 'files'; did you mean file?"),
+        ("[roster]\nfiles = 'x'", "[roster] it has no setting 'files'; did you mean file?"),
     ],
 )
 def test_a_mistake_in_the_project_file_is_named(terminal: Terminal, text: str, said: str) -> None:

@@ -13,8 +13,8 @@ from time import sleep
 import msgspec
 import pytest
 
+from forum.runs.model_weights import MINILM, MINILM_VOCABULARY, SMOLLM2, SMOLLM2_GGUF, ModelWeights
 from forum.surfaces.schemas.models import PulledWeightsForm
-from forum.work.model_weights import MINILM, MINILM_VOCABULARY, SMOLLM2, SMOLLM2_GGUF, ModelWeights
 from tests.model_wheels import wheel_folder
 from tests.models.file_server import FileRequest, FileServer, serve, serving_files
 from tests.support import free_port

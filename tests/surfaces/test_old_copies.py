@@ -9,8 +9,8 @@ import pytest
 
 from forum.app import CostAxis, Forum, RunQuery
 from forum.config import Settings
-from forum.demo.tampering import open_tamperer
 from forum.errors import TamperDetected
+from forum.features.demo.tampering import open_tamperer
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.strand import RUNS_STRAND
 from forum.tlog import Note, parse_checkpoint

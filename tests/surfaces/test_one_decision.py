@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +16,24 @@ import pytest
 from starlette.testclient import TestClient
 
 from forum.app import Forum
+from forum.app.planner import AgentRegistry, CallerAuthority
 from forum.config import load_settings
-from forum.engine import RunRequest, read_body
+from forum.engine import IdempotencyKey, RunRequest, read_body
+from forum.errors import IdempotencyKeyUsed
+from forum.features.recorder.plan_values import read_plan_value
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Scope
 from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import Position
-from forum.planning import AgentRegistry, CallerAuthority
-from forum.sdk.plan_values import read_plan_value
+from forum.runs.acceptance_criteria import Check, parse_criteria
+from forum.runs.plan import Plan, RunBudget, read_plan
+from forum.runs.policy import Policy, read_policy, write_policy
 from forum.surfaces.cli.mcp_over_http import PATH, McpExtension
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work.acceptance_criteria import Check, parse_criteria
-from forum.work.plan import Plan, read_plan
-from forum.work.policy import Policy, read_policy
+from forum.surfaces.requests import AskForm, BudgetAsk
+from forum.units import NANO_USD, to_exact_units
 from tests.surfaces.halls import showing
 from tests.surfaces.terminal import Terminal
 
@@ -246,3 +251,78 @@ def plan_of(forum: Forum, run: str) -> Plan:
     (body,) = [bodies["plan"] for kind, _, bodies in recorded(forum, run) if kind == "plan/1"]
     assert isinstance(body, bytes)
     return read_plan(body)
+
+
+@pytest.mark.parametrize("way", ["submit", "http", "mcp", "python"])
+def test_an_idempotency_key_is_for_one_request_with_its_budget(tmp_path: Path, way: str) -> None:
+    """Asked again, the run is the same; with another cap, its old one must not hold silently."""
+    terminal = Terminal(tmp_path)
+    (terminal.folder / "forum.toml").write_text(PROJECT)
+    (terminal.folder / "roster.toml").write_text(ROSTER)
+
+    def ask(usd: str) -> str:
+        if way == "submit":
+            given = ("--max-usd", usd, "--idempotency-key", "one", "--detach", "--json")
+            shown = terminal.call("submit", REQUEST, *given)
+            return str(json.loads(shown.stdout)["run"]) if shown.exit_code == 0 else ""
+        with Forum(load_settings(terminal.folder, terminal.environment)) as forum:
+            forum.keys.initialise()
+            if way == "python":
+                return _keyed_run(forum, RunBudget(usd=to_exact_units(usd, NANO_USD)))
+            with serving(forum) as client:
+                operator = forum.access.operator_token()
+                if way == "mcp":
+                    mcp = Case(mcp={"budget_usd": float(usd), "key": "one"})
+                    return by_mcp(client, operator, mcp)
+                answer = client.post(
+                    "/api/v1/runs",
+                    json={"request": REQUEST, "budget": {"usd": usd}},
+                    headers={**showing(operator), "Idempotency-Key": "one"},
+                )
+                assert answer.status_code in (202, 409)
+                return str(answer.json().get("run", "")) if answer.status_code == 202 else ""
+
+    first, again, other = ask("1"), ask("1"), ask("5")
+    assert first
+    assert (again, other) == (first, "")
+
+
+def _keyed_run(forum: Forum, budget: RunBudget) -> str:
+    """Submit a request with a key, as Python programs do; return "" if the key is refused."""
+    order = RunRequest(REQUEST, budget=budget)
+    try:
+        return forum.runs.submit(
+            order, ticket=IdempotencyKey.of_order("operator/python", "one", order)
+        )
+    except IdempotencyKeyUsed:
+        return ""
+
+
+def test_a_key_of_a_release_that_left_the_budget_out_still_finds_its_run(tmp_path: Path) -> None:
+    """An upgraded program that asks again gets its run, and none with another cap."""
+    with Forum(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")})) as forum:
+        forum.keys.initialise()
+        order = RunRequest(REQUEST, budget=RunBudget(usd=NANO_USD, tokens=500))
+        parts = (order.request.encode(), b"", write_policy(order.policy))
+        released = IdempotencyKey("operator/python/one", sha256(b"\0".join(parts)).hexdigest())
+        run = forum.runs.submit(order, ticket=released)
+
+        assert _keyed_run(forum, order.budget) == run
+        assert _keyed_run(forum, RunBudget(usd=5 * NANO_USD, tokens=500)) == ""
+
+
+def test_the_digest_of_a_request_is_the_one_of_earlier_releases() -> None:
+    """Keys are stored with it: a change would turn each repeated request into a conflict."""
+    ask = AskForm(REQUEST, budget=BudgetAsk(usd=Decimal("0.50")))
+    order = RunRequest(REQUEST, budget=RunBudget(usd=NANO_USD))
+
+    digests = [
+        IdempotencyKey.of_form("ci", "k", ask, "/api/v1/runs").digest,
+        IdempotencyKey.of_form("ci", "k", ask).digest,
+        IdempotencyKey.of_order("operator/submit", "k", order).digest,
+    ]
+    assert digests == [
+        "3e55f96f87c815c5a7daa0f3c114f532ef631b1a1d8f8dc2e503cc9f5893fb96",
+        "8573479dde07864c8f66a09326770baebd2ab7ad85cff05bb3aec161d7107428",
+        "b36c1a42068488b400a3c5d1b67acbd661f2e0f5bd175a8768d0ae8fab35714d",
+    ]

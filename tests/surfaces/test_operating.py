@@ -16,21 +16,23 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from benchmarks.sides import process_cpu_seconds
 from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.ledger.access import ApiKey
 from forum.ledger.kinds import Scope
+from forum.runs.plan import Plan, Task
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work.plan import Plan, Task
 from tests.e2e.project import eventually, project
 from tests.soak.cluster import scratch_database
-from tests.support import free_port, timed, wait_until
+from tests.support import free_port, wait_until
 from tests.surfaces.halls import PROJECT, lone_hall, open_forum, showing
 from tests.surfaces.serving import serving, stop
 from tests.surfaces.terminal import FORUM, Terminal
+from tests.surfaces.test_exposition import READERS
 
 READY = "/readyz"
 
@@ -149,17 +151,19 @@ def test_a_router_that_cannot_be_loaded_is_told_to_operators(
     assert "the router cannot be loaded: ValueError: no model here" in caplog.text
 
 
-@timed
 @pytest.mark.slow
-def test_the_first_request_after_readiness_is_taken_within_a_second(tmp_path: Path) -> None:
-    """What a first request needs is loaded by then: the router, its models, the engine."""
+def test_the_first_request_after_readiness_loads_nothing_more(tmp_path: Path) -> None:
+    """What a first request needs is there by then: the router, its models, the engine.
+
+    It waited seconds for these.  The CPU of the server is counted, which others do not lengthen.
+    """
     with project(tmp_path, None, PROJECT) as made, serving(made) as served:
-        begun = monotonic()
+        before = process_cpu_seconds(served.server.pid)
         taken = served.client.post("/api/v1/runs", json={"request": "Name three rivers."})
-        seconds = monotonic() - begun
+        used = process_cpu_seconds(served.server.pid) - before
 
     assert taken.status_code == 202
-    assert seconds < 1.0
+    assert used < 0.5
 
 
 # A database that goes away
@@ -293,6 +297,9 @@ def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_pat
             "/api/v1/runs", json=ask, headers=showing(forum.access.grant("ci", {Scope.SUBMIT}))
         )
         told = values(client.get("/metrics", headers=showing(key)).text)
+        openmetrics = "application/openmetrics-text; version=1.0.0"
+        answer = client.get("/metrics", headers={**showing(key), "Accept": openmetrics})
+        families = list(READERS[openmetrics](answer.text))
         others = [
             client.get(path, headers=showing(key)).status_code
             for path in ("/api/v1/runs", "/api/v1/gates", "/api/v1/entries", "/api/v1/keys")
@@ -302,6 +309,11 @@ def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_pat
     assert others == [403] * 4
     assert told["forum_runs_accepted_total{}"] == 1
     assert told['forum_queue_age_seconds{queue="due"}'] >= 0
+    assert ("forum_runs_accepted", "counter") in {(each.name, each.type) for each in families}
+    (times,) = [each for each in families if each.type == "histogram"]
+    counts = {s.labels["le"]: s.value for s in times.samples if s.labels.get("le")}
+    assert times.name == "forum_http_request_seconds"
+    assert counts["+Inf"] >= counts["1.0"] >= counts["0.005"]
 
 
 @pytest.mark.parametrize("command", [("up", "--port", "0"), ("worker",)])

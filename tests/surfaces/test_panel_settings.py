@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
+from forum.app.planner import AgentRegistry, CallerAuthority, load_team_settings
 from forum.config import load_settings
 from forum.errors import BadPlan, BadSettings
-from forum.planning import AgentRegistry, CallerAuthority, load_team_settings
-from forum.sdk.plan_values import read_plan_value
+from forum.features.recorder.plan_values import read_plan_value
+from forum.runs.council_end import Requirement
+from forum.runs.panel import Council
+from forum.runs.policy import PANEL_ROLES, Policy, Role
 from forum.surfaces.mcp.arguments import SubmitAsk
 from forum.surfaces.requests import AskForm, PanelAsk, TaskAsk, run_request_from_form
-from forum.work.council_end import Requirement
-from forum.work.panel import Council
-from forum.work.policy import PANEL_ROLES, Policy, Role
 from tests.docs.pages import ROOT
 from tests.e2e.project import project as end_to_end
+from tests.features.council.test_deliberation_http import visiting
 from tests.spoken import ballot
 from tests.surfaces.panels import QUESTION, project
 from tests.surfaces.talks import Talk, over_pipes, talk
 from tests.surfaces.terminal import Terminal
-from tests.surfaces.test_deliberation_http import visiting
 
 BOARD = '[panels.board]\nmodels = ["ann", "bob"]\nseats = 3\nrounds = 1\n'
 JUDGES = '[roles]\nvalidator = "board"\n'
@@ -96,10 +96,12 @@ def test_doctor_names_the_panels(tmp_path: Path, other: str, state: str) -> None
     ("text", "said"),
     [
         ('[panels.board]\nmodels = ["eve"]\n', "no model is called 'eve'"),
-        ('[panels.board]\nmodels = "ann"\n', "a list of names"),
-        ("[panels.board]\nseats = 0\n", "from 1 to"),
+        ('[panels.board]\nmodels = "ann"\n', "models: write a list"),
+        ("[panels.board]\nseats = 0\n", "seats: write a whole number from 1 to 100"),
         ('[panels.board]\nrequire = "much"\n', "require"),
         ("[panels.board]\nchairs = 3\n", "chairs"),
+        ("[panels.board]\nthreshold = -0.5\n", "threshold: write a share from 0"),
+        ("[panels.board]\nthreshold = nan\n", "threshold: write a share from 0"),
         ("[panels]\nboard = 3\n", "panels.board"),
     ],
 )

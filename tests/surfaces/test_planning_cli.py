@@ -135,7 +135,10 @@ def test_a_wrong_choice_of_a_team_is_named(terminal: Terminal) -> None:
     """With the values that there are."""
     (terminal.folder / "forum.toml").write_text('[submit]\nteam = "always"\n')
 
-    assert "[submit] team: 'always' is none of never, auto" in terminal.type("lanes").stderr
+    assert (
+        "[submit] team: 'always' is unknown; write one of auto, never"
+        in terminal.type("lanes").stderr
+    )
 
 
 def test_costs_are_added_up(terminal: Terminal) -> None:

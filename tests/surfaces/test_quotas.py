@@ -11,14 +11,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from forum.app import Forum
-from forum.app.tenants import TenantFolders
-from forum.config import Settings, TenantQuota, load_settings
+from forum.config import Settings, load_settings
 from forum.engine import RunRequest
 from forum.errors import BadSettings, CapReached
-from forum.gateway import find_actor_caps
+from forum.features.gateway.actor_caps import find_actor_caps
+from forum.features.tenants.service import TenantFolders
+from forum.runs.plan import single_task_plan
+from forum.sections import TenantQuota
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work.plan import single_task_plan
 from tests.surfaces.halls import hall, open_forum
 
 ORDER = RunRequest("Go.", single_task_plan("Go."))
@@ -55,8 +56,8 @@ def test_a_tenant_has_no_more_runs_at_once_than_its_quota(tmp_path: Path) -> Non
     assert int(refused.headers["Retry-After"]) >= 1
     assert {response.json()["run"] for response in taken} == set(runs) - {"log"}
     labels = f'{{ledger="{forum.origin}",of="runs_at_once"}}'
-    assert f"forum_tenant_quota{labels} 2" in metrics
-    assert f"forum_tenant_quota_used{labels} 2" in metrics
+    assert f"forum_tenant_quota{labels} 2.0" in metrics
+    assert f"forum_tenant_quota_used{labels} 2.0" in metrics
 
 
 def test_a_tenant_begins_no_more_runs_in_a_minute_than_its_quota(tmp_path: Path) -> None:

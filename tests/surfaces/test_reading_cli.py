@@ -10,7 +10,7 @@ import pytest
 from forum.app import Forum
 from forum.app.formatting import RUN_LABELS
 from forum.config import load_settings
-from forum.work.run_fold import RunState
+from forum.runs.run_fold import RunState
 from tests.surfaces.terminal import FORUM, Terminal
 
 pytestmark = pytest.mark.slow

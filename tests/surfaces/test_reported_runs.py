@@ -8,18 +8,18 @@ import pytest
 from forum.app import Forum, new_run_id
 from forum.config import load_settings
 from forum.errors import Malformed, ReportRefused
+from forum.features.recorder.public import ReportWriter
+from forum.features.recorder.report_items import RunStart
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, Outcome, RedactionReason
 from forum.ledger.strand import Attachment, Draft
-from forum.sdk import ReportWriter
-from forum.sdk.report_items import RunStart
-from forum.work.report_drafts import source_draft
-from forum.work.report_kinds import ReportProvenance, ReportSourceFacts, derive_reporter_label
-from forum.work.scores import Score
+from forum.runs.report_drafts import source_draft
+from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts, derive_reporter_label
+from forum.runs.scores import Score
 from tests.conftest import ROOT
+from tests.runs.reported import write_sample
 from tests.surfaces.halls import lone_hall, open_forum
 from tests.surfaces.terminal import Terminal
-from tests.work.reported import write_sample
 
 FIRST, SECOND = "otel-ffff0000ffff0000ffff0000ffff0000", "0af76519-run"
 CLAIMS = re.compile(r"complete", re.IGNORECASE)

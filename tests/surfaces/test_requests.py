@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from forum.app.planner import AgentRegistry, CallerAuthority
 from forum.config import load_settings
-from forum.deliberation.symposium.prompts import build_briefing
-from forum.deliberation.symposium.schemas import Persona
 from forum.engine import RunRequest
 from forum.errors import BadPlan
-from forum.planning import AgentRegistry, CallerAuthority
+from forum.features.symposium.prompts import build_briefing
+from forum.features.symposium.schemas import Persona
 from forum.surfaces import requests
 from forum.surfaces.requests import (
     AskForm,
@@ -20,7 +20,7 @@ from forum.surfaces.requests import (
     council_from_form,
     run_request_from_form,
 )
-from forum.work.team_settings import NANO_USD
+from forum.units import NANO_USD
 
 PROJECT = """
 [roster]

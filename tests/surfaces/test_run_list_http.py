@@ -9,15 +9,15 @@ from forum.app import KINDS, new_run_id
 from forum.ledger.entry import Entry, Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.verify import check_run_list
-from forum.work.report_kinds import (
+from forum.runs.report_kinds import (
     NOT_MADE,
     Operation,
     ReportBeginFacts,
     ReportStepFacts,
     span_strand,
 )
-from forum.work.run_summary import tally_entries
+from forum.runs.run_summary import tally_entries
+from forum.verify import check_run_list
 from tests.surfaces.halls import lone_hall
 
 RUNS = "/api/v1/runs"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from forum.engine import RunRequest
+from forum.features.chat_api import run_stream
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import Scope
+from forum.runs.panel import Council
+from forum.runs.plan import Plan, Task, single_task_plan, write_plan
 from forum.surfaces.http.auth import ServerConfig
-from forum.surfaces.http.openai import run_stream
 from forum.surfaces.http.tenant import Tenant
-from forum.work.panel import Council
-from forum.work.plan import Plan, Task, single_task_plan, write_plan
 from tests.e2e.project import eventually
 from tests.surfaces.halls import PROJECT, hall, lone_hall, open_forum, showing
 

@@ -11,9 +11,12 @@ import msgspec
 import pytest
 
 from forum.app import KINDS
+from forum.app.planner import load_roster
+from forum.features.oversight.schemas import IncidentForm, IncidentsForm, ReviewForm
+from forum.features.retention.schemas import HoldsForm, RetentionForm
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
-from forum.planning import load_roster
+from forum.runs.agent_inspection import AgentInspection, KeyStatus
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
 from forum.surfaces.schemas.fields import amount_form
@@ -30,13 +33,10 @@ from forum.surfaces.schemas.ledger import (
     entry_form,
 )
 from forum.surfaces.schemas.models import AgentView, ModelForm, ModelsCheckForm, model_form
-from forum.surfaces.schemas.oversight import IncidentForm, IncidentsForm, ReviewForm
 from forum.surfaces.schemas.reports import ReportForm
-from forum.surfaces.schemas.retention import HoldsForm, RetentionForm
 from forum.surfaces.schemas.runs import RunForm, RunsForm
 from forum.surfaces.schemas.transcripts import TranscriptForm
 from forum.tlog import hash_leaf
-from forum.work.agent_inspection import AgentInspection, KeyStatus
 from tests.surfaces.terminal import Terminal
 
 MODULES = [f"{schemas.__name__}.{module.name}" for module in iter_modules(schemas.__path__)]

@@ -10,9 +10,9 @@ from forum.errors import ScoreTooEarly
 from forum.ledger.entry import LOG_RUN, leaf_of
 from forum.ledger.kinds import Scope
 from forum.ledger.strand import Draft
+from forum.runs import kinds
+from forum.runs.scores import Score
 from forum.tlog import Hash
-from forum.work import kinds
-from forum.work.scores import Score
 from tests.surfaces.halls import lone_hall, open_forum, showing
 from tests.surfaces.terminal import Terminal
 

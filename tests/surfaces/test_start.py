@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from forum.app.planner import load_team_settings
 from forum.config import load_settings
 from forum.errors import BadSettings
-from forum.planning import load_team_settings
+from forum.runs.policy import Api, Chat, Command, ReportFormat
 from forum.surfaces.cli.environment_models import offered_models
-from forum.work.policy import Api, Chat, Command, ReportFormat
 from tests.e2e.project import Project, project
 from tests.models.provider import say, serving
 from tests.surfaces.serving import served

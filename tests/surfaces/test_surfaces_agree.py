@@ -9,7 +9,7 @@ import pytest
 
 from forum.surfaces.cli import cli
 from forum.surfaces.http.application import all_endpoints
-from forum.surfaces.mcp.tools import TOOLS
+from forum.surfaces.mcp.tools import all_tools
 
 # Why an operation is missing on a surface.
 HERE = "acts on this machine, its files or its processes, or with the keys of the log"
@@ -138,7 +138,7 @@ def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[st
     [
         ("cli", set(commands(cli))),
         ("http", {endpoint.name for endpoint in all_endpoints()}),
-        ("mcp", {tool.name for tool in TOOLS}),
+        ("mcp", {tool.name for tool in all_tools()}),
     ],
     ids=["cli", "http", "mcp"],
 )

@@ -14,11 +14,12 @@ from time import monotonic
 
 import pytest
 
-from forum.gateway import request_reader
+from forum.features.gateway import http as gateway
+from forum.features.gateway import request_reader
+from forum.features.telemetry import decoding
 from forum.limits import admission, json_values, off_loop, worker_processes
 from forum.limits.shares import divide
-from forum.surfaces.http import auth, gateway
-from forum.telemetry import decoding
+from forum.surfaces.http import auth
 from tests.soak.limits import (
     MAX_RSS_BYTES,
     MB,

@@ -14,16 +14,16 @@ from unittest.mock import patch
 
 import msgspec
 
-from forum.backends.sqlite import SqliteStore
-from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
 from forum.ledger.body import SALT_SIZE, Body, BytesContent, StoredBody
 from forum.ledger.bundle import gather_bundle
 from forum.ledger.entry import FORMAT, MAIN_STRAND, Entry, Facts
-from forum.ledger.kinds import RunCloseFacts, RunOpenFacts
+from forum.ledger.kinds import Kinds, RunCloseFacts, RunOpenFacts
 from forum.ledger.log import Ledger, stored_body
 from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, Strand
+from forum.runs.record_comparison import IndexedEntry, SessionEntries
+from forum.stores.sqlite import SqliteStore
 from forum.tlog import Hash
 from forum.verify import Report, Trust, verify_bundle, verify_ledger
 from tests.engine.office import KINDS, RUN, Office, now
@@ -214,17 +214,17 @@ class Forgery:
         """Whom a reader trusts: the operator's very key."""
         return Trust((self._key.verifier(),))
 
-    def verify(self) -> Report:
+    def verify(self, kinds: Kinds = KINDS) -> Report:
         """Verify the whole ledger, in one piece and in segments, which must say the same."""
         moment = now()
         with self._store.snapshot() as reader:
-            whole = verify_ledger(reader, KINDS, self.trust, moment)
+            whole = verify_ledger(reader, kinds, self.trust, moment)
             with (
                 patch("forum.verify.ledger_audit._CHUNK_ENTRIES", 4),
                 patch("forum.verify.ledger_audit.SEGMENT_ENTRIES", 4),
             ):
-                runner = SegmentsHere(reader, KINDS)
-                cut = verify_ledger(reader, KINDS, self.trust, moment, runner=runner)
+                runner = SegmentsHere(reader, kinds)
+                cut = verify_ledger(reader, kinds, self.trust, moment, runner=runner)
         assert cut == whole
         return whole
 

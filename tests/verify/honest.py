@@ -13,17 +13,16 @@ import msgspec
 
 from forum.engine import RouteDecision, RunRequest, accept_run, cancel_run
 from forum.ledger.kinds import Outcome
-from forum.work.kinds import AcceptedFacts, Basis, RouteFacts
-from forum.work.panel import (
+from forum.runs.kinds import AcceptedFacts, Basis, RouteFacts
+from forum.runs.panel import (
     COUNCIL_VERSION,
     SYMPOSIUM_VERSION,
     Council,
     Seat,
     Symposium,
 )
-from forum.work.plan import RunBudget
-from forum.work.policy import Scripted, ScriptStep
-from tests.deliberation.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
+from forum.runs.plan import RunBudget
+from forum.runs.policy import Scripted, ScriptStep
 from tests.engine.conftest import MEMORY
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, quick, until
 from tests.engine.panel import (
@@ -38,6 +37,7 @@ from tests.engine.panel import (
     split,
     symposiast,
 )
+from tests.features.council.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
 from tests.spoken import ballot
 from tests.support import StoreFactory
 from tests.verify.forging import Story, story_of

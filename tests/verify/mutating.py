@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation.record_comparison import BODY_MEDIA_TYPES
-from forum.deliberation.steps import JSON
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT
-from forum.work.kinds import AcceptedFacts, AnswerFacts, OutcomeFacts, ReplyFacts, StopFacts
-from forum.work.policy import Policy, read_policy, write_policy
+from forum.runs.kinds import AcceptedFacts, AnswerFacts, OutcomeFacts, ReplyFacts, StopFacts
+from forum.runs.policy import Policy, read_policy, write_policy
+from forum.runs.record_comparison import BODY_MEDIA_TYPES
+from forum.runs.session_steps import JSON
 from tests.engine.office import KINDS
 from tests.verify.forging import Line, Story
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from forum.surfaces.verify_page import build_page
+from forum.features.evidence.verify_page import build_page
 
 _DRIVER = Path(__file__).with_name("page_verifier.mjs")
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import msgspec
 
-from forum.backends.sqlite import SqliteStore
-from forum.backends.state_files import FileCheckpointStore
 from forum.errors import WitnessUnreachable
 from forum.ledger.body import text_content
 from forum.ledger.bundle import Bundle, gather_bundle
@@ -24,6 +22,8 @@ from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
+from forum.stores.sqlite import SqliteStore
+from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Hash,

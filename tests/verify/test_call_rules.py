@@ -12,15 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation.record_comparison import SessionEntries
-from forum.deliberation.task_audit import RunAudit, audit_calls
 from forum.engine import CallReply, Model, ModelCall, RunRequest, cancel_run
 from forum.errors import RunAlreadyEnded
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
-from forum.verify import Problem, verify_bundle
-from forum.work.call_rules import CURRENT_RULES, RULES
-from forum.work.kinds import (
+from forum.runs.call_rules import CURRENT_RULES, RULES
+from forum.runs.kinds import (
     AcceptedFacts,
     CallFacts,
     Next,
@@ -30,9 +27,12 @@ from forum.work.kinds import (
     VerdictFacts,
     Why,
 )
-from forum.work.panel import Council, Seat
-from forum.work.plan import RunBudget, Task
-from forum.work.policy import Agent, Answer, Policy, Role, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.panel import Council, Seat
+from forum.runs.plan import RunBudget, Task
+from forum.runs.policy import Agent, Answer, Policy, Role, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.runs.record_comparison import SessionEntries
+from forum.verify import Problem, verify_bundle
+from forum.verify.task_audit import RunAudit, audit_calls
 from tests.engine.office import KINDS, PERSON, RUN, Cut, Hands, Office, Power, plan, quick
 from tests.support import StoreFactory
 from tests.verify.forging import Forgery, Line, Story, forged, minutes_of, story_of

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from forum.app import KINDS
-from forum.app.evidence import shipped_maps
 from forum.errors import Malformed
-from forum.evidence import pack_file
-from forum.evidence.control_maps import ControlMap, MapReview, ReviewStatus, encode_map
-from forum.evidence.queries import Condition, Query
+from forum.features.evidence import pack_file
+from forum.features.evidence.audit import verify_pack
+from forum.features.evidence.control_maps import ControlMap, MapReview, ReviewStatus, encode_map
+from forum.features.evidence.queries import Condition, Query
+from forum.features.evidence.service import shipped_maps
 from forum.ledger import kinds
 from forum.ledger.bundle import Bundle, PastCheckpoint
 from forum.ledger.kinds import Outcome, WitnessedFacts
@@ -37,9 +38,9 @@ from forum.tlog import (
     prove_inclusion,
     sign_checkpoint,
 )
-from forum.verify import Trust, verify_bundle, verify_pack
+from forum.verify import Trust, verify_bundle
 from tests.conftest import IN_CI
-from tests.evidence.packs import Audited, Files, Recorded, forge, make, period
+from tests.features.evidence.packs import Audited, Files, Recorded, forge, make, period
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier, verify_by_go
 from tests.verify.page import page_verifier

@@ -15,7 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation.council_kinds import (
+from forum.engine import CallReply, Engine, Model, ModelCall, RunRequest, cancel_run, read_run
+from forum.engine.context import ENGINE
+from forum.errors import Malformed
+from forum.features.council.kinds import (
     Accord,
     BallotFacts,
     BaselineDecision,
@@ -25,19 +28,13 @@ from forum.deliberation.council_kinds import (
     Ground,
     RevealFacts,
 )
-from forum.deliberation.record_comparison import WRITER, Breach
-from forum.deliberation.session_audit import audit_session
-from forum.deliberation.symposium.kinds import SymposiumCloseFacts, SymposiumCloseV2Facts
-from forum.engine import CallReply, Engine, Model, ModelCall, RunRequest, cancel_run, read_run
-from forum.engine.context import ENGINE
-from forum.errors import Malformed
+from forum.features.symposium.kinds import SymposiumCloseFacts, SymposiumCloseV2Facts
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import JoinFacts, Outcome, RedactionReason, RunCloseFacts
 from forum.ledger.log import Ledger
 from forum.ledger.secret_mask import SecretMask
-from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
-from forum.work.call_rules import MAX_LOST_CALLS, MAX_THROTTLED_CALLS
-from forum.work.kinds import (
+from forum.runs.call_rules import MAX_LOST_CALLS, MAX_THROTTLED_CALLS
+from forum.runs.kinds import (
     CONTROL,
     AcceptedFacts,
     AnswerFacts,
@@ -52,8 +49,22 @@ from forum.work.kinds import (
     VerdictFacts,
     Why,
 )
-from forum.work.policy import Agent, Scripted, ScriptStep
-from tests.engine.office import KINDS, PERSON, RUN, Cut, Office, Power, now, quick, until
+from forum.runs.policy import Agent, Scripted, ScriptStep
+from forum.runs.record_comparison import WRITER, Breach
+from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
+from forum.verify.session_audit import audit_session
+from tests.engine.office import (
+    KINDS,
+    PERSON,
+    RUN,
+    Cut,
+    Office,
+    Power,
+    kinds_without,
+    now,
+    quick,
+    until,
+)
 from tests.engine.panel import PRICE, split
 from tests.spoken import claiming
 from tests.support import StoreFactory, key_of
@@ -96,6 +107,22 @@ def test_an_honest_session_that_is_written_anew_is_as_good(folder: Path, name: s
         assert one.not_checked == ()
         assert one.intact.state is State.HOLDS
         assert one.intact.reason.endswith(", 1 deliberation played")
+
+
+@pytest.mark.parametrize(
+    ("name", "panel"),
+    [("divided", "council"), ("no money", "council"), ("a symposium", "symposium")],
+)
+def test_a_session_without_its_protocol_is_not_checked(folder: Path, name: str, panel: str) -> None:
+    """Without the feature a session is never reported as played, nor as wrong."""
+    without = kinds_without(panel)
+    with forged(folder, recorded(name).copy()) as forgery:
+        reports = [forgery.verify(without), verify_bundle(forgery.bundle(), without, forgery.trust)]
+
+    for report in reports:
+        assert report.findings == ()
+        assert f"no protocol {panel!r} for panels is installed" in " ".join(report.not_checked)
+        assert "played" not in report.intact.reason
 
 
 def test_a_session_that_was_cancelled_follows_from_its_record(office: Office) -> None:
@@ -972,7 +999,7 @@ def test_whatever_body_is_altered_is_found(name: str) -> None:
         for body in line.bodies:
             story = recorded(name).copy()
             story.lines[at].rewrite(body, lambda data: b"x" + data)
-            if not audit_session(minutes_of(story)).faults:
+            if not audit_session(minutes_of(story), KINDS).faults:
                 missed.add((type(line.facts), body, _came_to_nothing(line)))
 
     # The list of strands is held to the strands by others.
@@ -994,7 +1021,7 @@ def test_whatever_entry_is_left_out_is_found(name: str) -> None:
     for at, line in enumerate(recorded(name).lines):
         story = recorded(name).copy()
         story.drop(story.lines[at])
-        if not audit_session(minutes_of(story)).faults:
+        if not audit_session(minutes_of(story), KINDS).faults:
             missed.add((line.strand, line.step))
 
     assert missed <= CHECKED_ELSEWHERE
@@ -1007,7 +1034,7 @@ def test_whatever_is_added_is_found(name: str) -> None:
     for at, line in enumerate(recorded(name).lines):
         story = recorded(name).copy()
         story.lines.insert(at + 1, replace(line, id="again"))
-        if not audit_session(minutes_of(story)).faults:
+        if not audit_session(minutes_of(story), KINDS).faults:
             missed.add((line.strand, line.step))
 
     assert missed <= CHECKED_ELSEWHERE
@@ -1109,7 +1136,9 @@ def test_a_session_is_honest_at_every_moment(name: str) -> None:
     lines = recorded(name).lines
     moments = range(2, len(lines))  # once it was asked for
 
-    assert [at for at in moments if audit_session(minutes_of(Story(lines[:at]))).faults] == []
+    assert [
+        at for at in moments if audit_session(minutes_of(Story(lines[:at])), KINDS).faults
+    ] == []
 
 
 def test_a_join_of_what_is_to_come_names_what_it_joins() -> None:
@@ -1119,7 +1148,9 @@ def test_a_join_of_what_is_to_come_names_what_it_joins() -> None:
     story.lines = story.lines[: story.lines.index(join) + 1]
     join.parents.pop()
 
-    assert [fault.breach for fault in audit_session(minutes_of(story)).faults] == [Breach.ORDER]
+    assert [fault.breach for fault in audit_session(minutes_of(story), KINDS).faults] == [
+        Breach.ORDER
+    ]
 
 
 def test_secrets_that_were_spelled_out_are_left_out_and_nothing_else(office: Office) -> None:

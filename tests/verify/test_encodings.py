@@ -4,8 +4,8 @@ import pytest
 
 from forum.app.environment import KINDS
 from forum.ledger.entry import Entry, Limit
-from forum.work.kinds import AcceptedFacts, DelegationFacts
-from forum.work.report_kinds import ReportProvenance, ReportSourceFacts
+from forum.runs.kinds import AcceptedFacts, DelegationFacts
+from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts
 from tests.ledger.samples import members_of
 from tests.verify.encodings import all_cases, disagreements, frame, random_cases, readers
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from forum.deliberation.answer_groups import AnswerVerdict
-from forum.deliberation.council_kinds import EquivalenceFacts, SimilarityFacts
 from forum.engine.context import read_body
+from forum.features.council.kinds import EquivalenceFacts, SimilarityFacts
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import Position
+from forum.runs.answer_similarity import AnswerVerdict
 from forum.verify import Problem
 from tests.engine.office import RUN, Office
 from tests.engine.panel import THREE_TEXTS, report_of

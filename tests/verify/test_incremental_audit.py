@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from forum.backends.run_progress import RunProgressFile, open_run_progress
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import (
     LEDGER_KINDS,
@@ -24,6 +23,7 @@ from forum.ledger.kinds import (
 from forum.ledger.ports import EntryWrite, Position
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.strand import Draft
+from forum.stores.run_progress import RunProgressFile, open_run_progress
 from forum.tlog import Hash
 from forum.verify import Report, VerifiedCheckpoint, verify_ledger, verify_since
 from tests.verify.world import REMOTE, World, remark

@@ -10,8 +10,6 @@ from typing import Literal
 import msgspec
 import pytest
 
-from forum.backends.run_progress import open_run_progress
-from forum.backends.sqlite import SqliteStore
 from forum.errors import BodyHeld, ForumError, NoSuchLog, StoreFailed
 from forum.ledger.body import BytesContent, StoredBody, text_content
 from forum.ledger.entry import Facts, leaf_of
@@ -36,6 +34,8 @@ from forum.ledger.ports import EntryWrite, Position
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
+from forum.stores.run_progress import open_run_progress
+from forum.stores.sqlite import SqliteStore
 from forum.tlog import (
     Checkpoint,
     Hash,

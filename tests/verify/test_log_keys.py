@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from forum.features.witness.client import WitnessClient
+from forum.features.witness.witness import Witness
 from forum.ledger.bundle import Bundle, gather_bundle
 from forum.ledger.key_rotation import KEYS_STRAND, sign_rotation
 from forum.ledger.kinds import LEDGER_KINDS, KeyAddFacts, KeyRotationFacts, KeyRotationV2Facts
@@ -23,7 +25,6 @@ from forum.tlog import (
 )
 from forum.verify import Problem, Trust
 from forum.verify.log_keys import LogKeys
-from forum.witness import Witness, WitnessClient
 from tests.verify.samples import verify_both
 from tests.verify.world import LOCAL, World, problems, witness_key
 

@@ -4,7 +4,8 @@ Here nobody thinks of a fraud: every fact, body, type, cause, actor, step and ti
 every entry left out, written twice, cut off and swapped.  What may pass is a list, with reasons.
 """
 
-from forum.deliberation.session_audit import audit_session
+from forum.app.environment import KINDS
+from forum.verify.session_audit import audit_session
 from tests.verify.forging import Story, minutes_of
 from tests.verify.honest import recorded
 from tests.verify.mutating import Mutation, mutations
@@ -126,5 +127,5 @@ def _is_told(story: Story, mutation: Mutation) -> bool:
     """Tell whether a verifier finds a change, or says that it could not check everything."""
     altered = story.copy()
     mutation.make(altered)
-    found = audit_session(minutes_of(altered))
+    found = audit_session(minutes_of(altered), KINDS)
     return bool(found.faults or found.not_checked)

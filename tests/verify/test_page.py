@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forum.features.evidence.verify_page import build_page
 from forum.ledger.kinds import NoteFacts, Outcome
 from forum.ledger.strand import Draft
-from forum.surfaces.verify_page import build_page
 from tests.docs.verify_page import GUIDE, render
-from tests.support import timed
 from tests.verify.page import PageRejected, PageVerifier, encode, page_verifier
 from tests.verify.samples import POLICY, RUN, TRUST, World, standalone, stranger
 from tests.verify.test_standalone import RFC_8032, VECTORS
@@ -173,7 +172,6 @@ def test_policies_are_accepted_or_refused_alike(page: PageVerifier, policy: byte
 # Speed
 
 
-@timed
 @pytest.mark.slow
 def test_a_bundle_of_many_entries_takes_seconds(page: PageVerifier, tmp_path: Path) -> None:
     """16,384 entries take four to five seconds of processor time where nothing else runs."""

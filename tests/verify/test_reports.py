@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from forum.app import KINDS, now
-from forum.backends.sqlite import SqliteStore
 from forum.ledger.bundle import Bundle, gather_bundle
 from forum.ledger.entry import Entry, Facts, leaf_of
 from forum.ledger.kinds import NoteFacts, Outcome, RunOpenFacts
@@ -20,11 +19,7 @@ from forum.ledger.log import Ledger
 from forum.ledger.ports import BudgetCharge
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
-from forum.surfaces.schemas.reports import report_form
-from forum.tlog import Checkpoint, TlogProof, prove_inclusion, sign_checkpoint
-from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
-from forum.verify.report import Findings
-from forum.work.report_kinds import (
+from forum.runs.report_kinds import (
     NOT_MADE,
     GapReason,
     Operation,
@@ -33,11 +28,16 @@ from forum.work.report_kinds import (
     ReportProvenance,
     ReportStepFacts,
 )
+from forum.stores.sqlite import SqliteStore
+from forum.surfaces.schemas.reports import report_form
+from forum.tlog import Checkpoint, TlogProof, prove_inclusion, sign_checkpoint
+from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
+from forum.verify.report import Findings
+from tests.runs.reported import DOLLAR, TOLD, ReportedRun, write_sample
 from tests.support import fresh_origin, key_of
 from tests.tlog.trees import view_in_memory
 from tests.verify.samples import LOG, ORIGIN, standalone, stranger
 from tests.verify.world import Kept, SegmentsHere, policy_of
-from tests.work.reported import DOLLAR, TOLD, ReportedRun, write_sample
 
 RUN = "otel-0af7651916cd43dd8448eb211c80319c"
 CAPPED = replace(TOLD, usd=DOLLAR)

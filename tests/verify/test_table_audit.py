@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from forum.engine import RunRequest
+from forum.runs.policy import Answer
 from forum.verify import Trust
-from forum.work.policy import Answer
 from tests.engine.office import KINDS, RUN, Office, chain, now, quick
 from tests.support import StoreFactory, key_of
 from tests.verify.world import assert_cut_does_not_matter

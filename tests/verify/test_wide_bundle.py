@@ -136,7 +136,7 @@ def peak():
 _OURS = f"""{_PEAK}
 import sys
 from pathlib import Path
-import forum.backends.state_files
+import forum.stores.state_files
 from forum.app import verify_bundle_file
 from forum.tlog import WitnessPolicy
 from forum.verify import Trust

@@ -7,8 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from forum.backends.sqlite import SqliteStore
 from forum.errors import ConcurrentUpdate, ForumError
+from forum.features.witness.client import WitnessClient
+from forum.features.witness.witness import Witness
 from forum.ledger.body import text_content
 from forum.ledger.kinds import LEDGER_KINDS, Kinds, NoteFacts, Outcome, WitnessedFacts
 from forum.ledger.log import Ledger
@@ -16,6 +17,7 @@ from forum.ledger.own_entries import WITNESSED_STRAND
 from forum.ledger.ports import Cosigner, Reader
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
+from forum.stores.sqlite import SqliteStore
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Hash,
@@ -38,7 +40,6 @@ from forum.verify import (
     check_session,
     verify_ledger,
 )
-from forum.witness import Witness, WitnessClient
 from tests.support import fresh_origin, key_of
 
 SECOND = 1_000_000

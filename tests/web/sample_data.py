@@ -11,11 +11,11 @@ from pathlib import Path
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.demo.sample_runs import build_sample_requests
 from forum.engine import RunRequest
-from forum.surfaces.cli.sample_evaluation import play_sample_evaluation
-from tests.gateway.running import HERE as GATEWAY
-from tests.gateway.running import local_provider, provider_variables
+from forum.features.demo.sample_runs import build_sample_requests
+from forum.features.evaluation.sample import play_sample_evaluation
+from tests.features.gateway.running import HERE as GATEWAY
+from tests.features.gateway.running import local_provider, provider_variables
 from tests.surfaces.terminal import Terminal
 
 

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from forum.surfaces.http.dashboard import BUILT_FILES
+from forum.features.dashboard.http import BUILT_FILES
 from tests.support import free_port
 from tests.surfaces.serving import stop
 from tests.surfaces.terminal import Terminal

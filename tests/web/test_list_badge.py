@@ -6,11 +6,11 @@ import pytest
 
 from forum.app import Forum
 from forum.config import load_settings
+from forum.features.evaluation.sample import play_sample_evaluation
 from forum.ledger.body import text_content
 from forum.ledger.strand import Attachment, Draft
-from forum.surfaces.cli.sample_evaluation import play_sample_evaluation
+from forum.runs.kinds import AcceptedFacts
 from forum.tlog import SigningKey
-from forum.work.kinds import AcceptedFacts
 from tests.surfaces.terminal import Terminal
 from tests.web.browsing import needs_browser, play, up
 

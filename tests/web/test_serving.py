@@ -18,9 +18,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from forum.features.dashboard.http import DASHBOARD_HEADERS, dashboard_routes
 from forum.surfaces.http import server_process
 from forum.surfaces.http.auth import ServerConfig
-from forum.surfaces.http.dashboard import DASHBOARD_HEADERS, dashboard_routes
 from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
 from tests.surfaces.serving import START_SECONDS, served, stop
 from tests.surfaces.terminal import FORUM, Terminal

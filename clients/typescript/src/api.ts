@@ -12,7 +12,7 @@ export interface AbsentForm {
 /** How far the seats agree in the end. */
 export type Accord = "agreed" | "blocked" | "majority" | "split";
 
-/** From where on. */
+/** The position from which events are sent. */
 export interface After {
   /**
    * The index of the last entry that the client has; without it, from the first one. `Last-
@@ -29,9 +29,9 @@ export interface Alternative {
   logprobs?: null;
 }
 
-/** What something has used. */
+/** The time, calls, tokens and dollars used. */
 export interface AmountForm {
-  /** Dollars, as exact as they are; a text, not a number. */
+  /** An exact amount in US dollars, as a string. */
   usd: string;
   tokens: number;
   calls: number;
@@ -71,7 +71,7 @@ export interface AskForm {
   panel?: PanelAsk | null;
   /** Who tries next if a result is not accepted: agents, then panels by name. */
   ladder?: Array<string>;
-  /** Panels by name, with which the ladder can end. */
+  /** The panels, by name, at which an escalation can end. */
   panels?: Record<string, PanelAsk>;
   /**
    * The run on whose answer the panel deliberates; the request is the question about it. The run
@@ -83,7 +83,7 @@ export interface AskForm {
 /** By what somebody was allowed to decide at a gate. */
 export type Authority = "key" | "operator" | "person";
 
-/** What the first answers alone would have come to. */
+/** The result that the first answers alone would have given. */
 export interface BaselineForm {
   answer: string;
   answers: number;
@@ -123,9 +123,9 @@ export interface BudgetAsk {
 
 /** One account under a cap. */
 export interface BudgetForm {
-  /** How `forum.toml` calls the cap: `[budgets.NAME]`. */
+  /** The name of the cap in `forum.toml`: `[budgets.NAME]`. */
   name: string;
-  /** Whose account it is: `ledger`, `key:NAME` or `lane:NAME`. */
+  /** The owner of the account: `ledger`, `key:NAME` or `lane:NAME`. */
   scope: string;
   per: Period;
   /** The day or month, in UTC. */
@@ -133,7 +133,7 @@ export interface BudgetForm {
   /** A point in time (RFC 3339, UTC). */
   until: string;
   cap: SharedCapForm;
-  /** What is spent, or reserved for calls. */
+  /** The amounts spent or reserved for calls. */
   used: SpendForm;
   left: SharedCapForm;
 }
@@ -143,7 +143,7 @@ export interface BudgetsForm {
   budgets: Array<BudgetForm>;
 }
 
-/** What came of asking an agent for one word. */
+/** The result of a test call that asks an agent for one word. */
 export interface CallForm {
   outcome: Outcome;
   why: Why | null;
@@ -151,13 +151,13 @@ export interface CallForm {
   error: string | null;
   milliseconds: number;
   model: string | null;
-  /** Dollars, as exact as they are; a text, not a number. */
+  /** An exact amount in US dollars, as a string. */
   usd: string;
   tokens: number;
   calls: number;
 }
 
-/** What a run may use at most; null is no limit. */
+/** The limits of a run; null means no limit. */
 export interface CapForm {
   usd: string | null;
   tokens: number | null;
@@ -167,7 +167,7 @@ export interface CapForm {
 
 /** An entry that led to another one. */
 export interface CauseForm {
-  /** How many causes away; 0 is the entry that was asked about. */
+  /** The number of causes in between; 0 is the requested entry. */
   depth: number;
   /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
   id: string;
@@ -257,7 +257,7 @@ export interface ChatToolResult {
 /** By what a result was judged. */
 export type Check = "command" | "contains" | "coverage" | "file" | "form" | "json" | "kept" | "matches" | "model" | "outcome" | "tests";
 
-/** How the answer was looked at, and what came of it. */
+/** A check of the answer, and its outcome. */
 export interface CheckForm {
   subject: string;
   outcome: Outcome;
@@ -266,11 +266,11 @@ export interface CheckForm {
   judge: string | null;
   independence: Independence | null;
   entry: number | null;
-  /** What was found: each ask, and the words that meet it. */
+  /** The findings: each requirement, and the words of the answer that meet it. */
   detail: string;
 }
 
-/** What the log has committed to. */
+/** The newest checkpoint of the log. */
 export interface CheckpointForm {
   /** The name of the log. */
   origin: string;
@@ -288,7 +288,7 @@ export interface ChoiceForm {
   object: string;
   created: number;
   owned_by: string;
-  /** What it is for. */
+  /** The purpose of the model. */
   description: string;
 }
 
@@ -301,7 +301,7 @@ export interface ChoicesForm {
 /** The three things that can be claimed of a ledger. */
 export type Claim = "complete" | "independent" | "intact";
 
-/** What the answer says was done, and which entry shows it; without one it is unverified. */
+/** A claimed action and the entry that shows it; without an entry it is unverified. */
 export interface ClaimForm {
   deed: string;
   text: string;
@@ -369,7 +369,7 @@ export type CostAxis = "agent" | "day" | "lane" | "model";
 /** The dollars of a row for one day, agent, model or lane. */
 export interface CostPartForm {
   key: string | null;
-  /** Dollars, as exact as they are; a text, not a number. */
+  /** An exact amount in US dollars, as a string. */
   usd: string;
 }
 
@@ -412,9 +412,9 @@ export interface CostsAsk {
   since?: string | null;
   /** Only runs that began before this time. */
   until?: string | null;
-  /** Another axis, by which the dollars of each row are told apart. */
+  /** A second axis, by which the dollars of each row are split. */
   split?: CostAxis | null;
-  /** As the reply before says. */
+  /** The cursor that the previous reply gave. */
   cursor?: string;
 }
 
@@ -460,7 +460,7 @@ export interface CostsForm {
   overrun?: Array<string>;
 }
 
-/** Sealed ballots, an anonymous exchange, a vote: what came of it, and who disagrees. */
+/** The result of a council: sealed ballots, anonymous exchanges, a vote, and dissent. */
 export interface CouncilForm {
   protocol: "council";
   /** How many seats there are. */
@@ -468,9 +468,9 @@ export interface CouncilForm {
   ballots: Array<RoundForm>;
   /** Why nobody was asked again; null before. */
   end: End | null;
-  /** By what the answer was chosen. */
+  /** The rule that chose the answer. */
   ground: Ground | null;
-  /** How far the seats agree. */
+  /** The degree of agreement of the seats. */
   accord: Accord | null;
   /** How often ballots were exchanged. */
   rounds: number;
@@ -508,14 +508,14 @@ export interface Coverage {
   gaps?: Array<GapCount>;
 }
 
-/** By whose word, or by what, a gate was decided. */
+/** Who or what decided a gate. */
 export type DecidedBy = "deadline" | "end" | "key" | "operator" | "person";
 
-/** What was decided, about what has this digest. */
+/** A decision at a gate. It names the digest of the content that was decided on. */
 export interface DecisionAsk {
   subject: string;
   answer: Answer;
-  /** Of what was looked at. */
+  /** The digest of the content that was decided on. */
   digest: string;
   /** Why; recorded with the decision, in a body that can be erased. */
   reason?: string;
@@ -541,7 +541,7 @@ export interface Details {
   instance?: string;
 }
 
-/** Where two runs part. */
+/** The steps in which two runs differ. */
 export interface DiffForm {
   /** The name of a run. */
   a: string;
@@ -576,7 +576,7 @@ export interface DirectoryAsk {
   limit?: number;
 }
 
-/** Consecutive entries of the directory of runs, and what proves them to a stranger. */
+/** Consecutive entries of the directory of runs, with their proof. */
 export interface DirectoryForm {
   /** The position of the first entry in the directory. */
   first: number;
@@ -586,7 +586,7 @@ export interface DirectoryForm {
   proof: string;
 }
 
-/** One step that two runs do not share. */
+/** A step in which two runs differ. */
 export interface DivergenceForm {
   parting: DivergenceKind;
   strand: string;
@@ -621,11 +621,11 @@ export interface EditAsk {
   shown: string;
 }
 
-/** An effect on the world: intended, and what became of it. */
+/** An effect outside of Forum: what was intended, and its outcome. */
 export interface EffectForm {
   task: string;
   tool: string;
-  /** Null while it is intended, and nobody knows more. */
+  /** Null while no outcome is recorded. */
   outcome: Outcome | null;
   entry: number | null;
 }
@@ -636,7 +636,7 @@ export type End = "exhausted" | "gate" | "rounds" | "silent" | "stable" | "stopp
 /** Which entries, from where on. */
 export interface EntriesAsk {
   run?: string;
-  /** As `next` of the page before. */
+  /** The value of `next` of the previous page. */
   after?: number;
   limit?: number;
 }
@@ -724,7 +724,7 @@ export interface EvaluationLine {
 
 /** Which part of the list. */
 export interface EvaluationsAsk {
-  /** As the page before says. */
+  /** The cursor that the previous page gave. */
   cursor?: string;
   limit?: number;
 }
@@ -753,7 +753,7 @@ export interface EvidenceAsk {
   seed?: string;
 }
 
-/** What one feature of a request says for the nearest lane and against the runner-up. */
+/** The evidence that a feature of a request gives for the best lane against the second. */
 export interface EvidenceForm {
   feature: string;
   weight: number;
@@ -794,7 +794,7 @@ export interface ExchangeForm {
   reply: Array<ChatMessage>;
 }
 
-/** One thing that is wrong, and where. */
+/** A finding: what is wrong, and where. */
 export interface FindingForm {
   problem: Problem;
   detail: string;
@@ -807,7 +807,7 @@ export interface FindingForm {
 
 /** From where another run is begun. */
 export interface ForkAsk {
-  /** The last entry that is taken over. */
+  /** The last entry that the new run copies. */
   at: number;
 }
 
@@ -839,7 +839,7 @@ export interface GateAsk {
   default?: Answer | null;
 }
 
-/** What was replaced at a gate; it waits still, under this digest. */
+/** The content that replaced another at a gate. The gate is still open, with this digest. */
 export interface GateEditForm {
   /** The name of a run. */
   run: string;
@@ -849,7 +849,7 @@ export interface GateEditForm {
   digest: string;
 }
 
-/** Something that waits, or waited, for a decision. */
+/** A gate: something that waits, or has waited, for a decision. */
 export interface GateForm {
   /** The name of a run. */
   run: string;
@@ -859,7 +859,7 @@ export interface GateForm {
   digest: string;
   decided: Answer | null;
   by: DecidedBy | null;
-  /** What holds when nobody decides in time. */
+  /** The decision that takes effect if nobody decides in time. */
   default: Answer;
   /** A point in time (RFC 3339, UTC). */
   deadline: string;
@@ -885,7 +885,7 @@ export interface GateQuestion {
   default?: Answer;
 }
 
-/** What a task has said that a decision is about. */
+/** The output of a task that a decision is about. */
 export interface GateResult {
   task: string;
   result: string;
@@ -989,30 +989,30 @@ export interface JudgeUse {
   not_independent_of: Array<string>;
 }
 
-/** A key that somebody is to get. */
+/** An API key to create. */
 export interface KeyAsk {
-  /** Whose it is: visible ASCII without quote and backslash. */
+  /** The name of its owner: visible ASCII without quote and backslash. */
   name: string;
   scopes: Array<Scope>;
   seconds?: number | null;
 }
 
-/** A key that somebody was given; what is secret of it is nowhere. */
+/** An API key. The secret itself is never stored. */
 export interface KeyForm {
   id: string;
   name: string;
   scopes: Array<Scope>;
   /** RFC 3339. */
   made: string;
-  /** RFC 3339; null if it holds for ever. */
+  /** RFC 3339; null if the key does not expire. */
   expires: string | null;
   state: Validity;
 }
 
-/** Whether there is a key; what it is, is told nowhere. */
+/** Whether there is a key. The key itself is never shown. */
 export type KeyState = "missing" | "none" | "provider" | "set";
 
-/** Every key of a ledger, the oldest first. */
+/** All API keys of a ledger, oldest first. */
 export interface KeysForm {
   keys: Array<KeyForm>;
 }
@@ -1034,7 +1034,7 @@ export interface LaneResult {
   figures: PlayFigures;
 }
 
-/** A gate, with what it takes to check its digest. */
+/** A gate, with the data that is needed to check its digest. */
 export interface LocatedGateForm {
   /** The name of a run. */
   run: string;
@@ -1044,7 +1044,7 @@ export interface LocatedGateForm {
   digest: string;
   decided: Answer | null;
   by: DecidedBy | null;
-  /** What holds when nobody decides in time. */
+  /** The decision that takes effect if nobody decides in time. */
   default: Answer;
   /** A point in time (RFC 3339, UTC). */
   deadline: string;
@@ -1099,7 +1099,7 @@ export interface MinorityForm {
   attacks: Array<string>;
 }
 
-/** An agent: what it is, whether it can be asked, what it costs, and what it is used for. */
+/** An agent: its configuration, availability, prices and use. */
 export interface ModelForm {
   /** The default agent has none. */
   name: string;
@@ -1116,7 +1116,7 @@ export interface ModelForm {
   /** The variable or the file that holds the key. */
   key_name: string | null;
   price: PriceForm;
-  /** Whether it works for tasks that name nobody. */
+  /** Whether it works on tasks that name no agent. */
   default: boolean;
   tiers: Array<Tier>;
   lanes: Array<string>;
@@ -1138,14 +1138,14 @@ export interface ModelResult {
 /** Every agent that is configured. */
 export interface ModelsForm {
   agents: Array<ModelForm>;
-  /** Whether whoever judges is a model that does not work itself. */
+  /** Whether the judge is a model that works on no task itself. */
   independent_judge: boolean;
 }
 
-/** A key, with its secret: it is shown this once. */
+/** A new API key with its secret, which is shown only once. */
 export interface NewKeyForm {
   key: KeyForm;
-  /** All that a client has to show. */
+  /** The secret that a client sends as its bearer token. */
   secret: string;
 }
 
@@ -1202,25 +1202,25 @@ export interface PairForm {
 export interface PanelAsk {
   /** `council`: ballots and a vote; `symposium`: turns and a synthesis. */
   protocol?: Protocol;
-  /** How many sit on it; else as many as personas, or as models, or five. */
+  /** The number of seats. Default: that of the personas, or of the models, or five. */
   seats?: number | null;
-  /** Agents that take the seats in turn; else all. */
+  /** Agents that take the seats in turn. Default: all agents. */
   models?: Array<string>;
-  /** Who the seats are told to be, in turn. */
+  /** The personas of the seats, in turn. */
   personas?: Array<string | Persona>;
-  /** The answers there are; else it may be any. */
+  /** The possible answers. Default: answers are free text. */
   options?: Array<string>;
-  /** How often a council exchanges its ballots at most, or all have a turn. */
+  /** The maximum number of exchanges of ballots, or of turns of each seat. */
   rounds?: number | null;
-  /** How many answer first; 0: all, and no gate. */
+  /** The number of seats that answer first. With 0, all seats answer. */
   baseline?: number;
-  /** The share of them that has to agree to end it. */
+  /** The share of these seats that must agree for the panel to end early. */
   threshold?: number;
-  /** Who compares open answers. */
+  /** The agent that compares free-text answers. */
   judge?: string | null;
   /**
-   * How far the seats have to agree, so that a task with this panel passes: `majority` or
-   * `agreement`. A blocked or split panel never passes.
+   * The agreement that a task with this panel needs to pass: `majority` or `agreement`. A
+   * blocked or split panel never passes.
    */
   require?: Requirement;
 }
@@ -1231,11 +1231,11 @@ export interface Part {
   text?: string | null;
 }
 
-/** What a role has done in a run. */
+/** The work of one role in a run. */
 export interface PartForm {
   role: string;
   who: string;
-  /** Null of a role that is asked within tasks. */
+  /** Null for a role that is called within tasks and has no state of its own. */
   state: TaskState | null;
   spent: AmountForm;
 }
@@ -1258,9 +1258,9 @@ export interface Persona {
   status?: "archived" | "deprecated" | "experimental" | "stable";
 }
 
-/** What would be done, if it were asked for now. */
+/** A preview: the plan of a request, if it were submitted now. */
 export interface PlanForm {
-  /** Null if none was looked for, or is sure. */
+  /** Null if no lane was looked for, or none is certain. */
   lane: string | null;
   /** Whether a team would make the plan: no task is known. */
   team: boolean;
@@ -1276,32 +1276,32 @@ export interface PlanForm {
   recorded?: string | null;
 }
 
-/** A task as it would be done. */
+/** A planned task. */
 export interface PlannedForm {
   id: string;
   instruction: string;
   done_when: string;
-  /** Tasks whose output it is given. */
+  /** The tasks whose output it receives. */
   needs: Array<string>;
-  /** Tasks that it only follows. */
+  /** The tasks that must end before it, and whose output it does not receive. */
   after: Array<string>;
   lane: string | null;
-  /** Who would do it; the default agent has no name. */
+  /** The agent that would work on it; empty for the default agent. */
   agent: string;
   /** The plan within it. */
   tasks: Array<PlannedForm>;
-  /** Who would deliberate on it; null if one agent works on it. */
+  /** The panel that would deliberate on it; null if a single agent works on it. */
   panel?: PlannedPanelForm | null;
   /** The options of its panel; empty if any text may be the answer. */
   decide?: Array<string>;
 }
 
-/** A panel as it would sit. */
+/** A planned panel. */
 export interface PlannedPanelForm {
   protocol: Protocol;
   /** The agent of each seat; the default agent has no name. */
   agents: Array<string>;
-  /** How far it has to agree, so that its task passes. */
+  /** The agreement that its task needs to pass. */
   require: Requirement;
 }
 
@@ -1343,7 +1343,7 @@ export interface PreviewAsk {
   panel?: PanelAsk | null;
   /** Who tries next if a result is not accepted: agents, then panels by name. */
   ladder?: Array<string>;
-  /** Panels by name, with which the ladder can end. */
+  /** The panels, by name, at which an escalation can end. */
   panels?: Record<string, PanelAsk>;
   /**
    * The run on whose answer the panel deliberates; the request is the question about it. The run
@@ -1354,7 +1354,7 @@ export interface PreviewAsk {
   record?: boolean;
 }
 
-/** What an agent costs, as far as that is known: for a million tokens, or for a call. */
+/** The known prices of an agent: for a million tokens, or for a call. */
 export interface PriceForm {
   table: string | null;
   input_usd: string | null;
@@ -1365,7 +1365,7 @@ export interface PriceForm {
 /** Everything that can be found wrong.  The name is what `--json` prints. */
 export type Problem = "after-close" | "body-mismatch" | "body-missing" | "bundle-altered" | "catalogue-mismatch" | "cause-missing" | "child-foreign" | "column-mismatch" | "cosignature-missing" | "directory-broken" | "entry-malformed" | "entry-missing" | "epoch-missing" | "foreign-entry" | "history-replaced" | "hold-broken" | "leaf-mismatch" | "left-unsequenced" | "link-broken" | "not-witnessed" | "nothing-signed" | "parent-unknown" | "past-unknown" | "position-doubled" | "position-missing" | "proof-rejected" | "report-invalid" | "root-mismatch" | "row-quarantined" | "rule-missing" | "run-course" | "run-unopened" | "score-invalid" | "session-answer" | "session-asked" | "session-counted" | "session-course" | "session-missing" | "session-order" | "session-recorded" | "session-surplus" | "signature-rejected" | "strand-unclosed" | "stray-entry" | "table-mismatch" | "tag-rejected" | "tail-cut" | "time-impossible";
 
-/** What it takes to believe an entry offline. */
+/** The proof of an entry, which can be checked offline. */
 export interface ProofForm {
   /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
   id: string;
@@ -1389,7 +1389,7 @@ export interface ReadDetails {
 /** Why a session ended without a synthesis. */
 export type Reason = "" | "budget_exceeded" | "external_research_required" | "provider_unrecoverable" | "schema_error" | "timeout" | "user_cancel" | "user_input_required";
 
-/** Whether a run says the same when it is played again from its record. */
+/** Whether a replay of a run from its record gives the same entries. */
 export interface ReplayForm {
   /** The name of a run. */
   run: string;
@@ -1397,7 +1397,7 @@ export interface ReplayForm {
   /** How many steps differ; a thousand are listed. */
   count: number;
   divergences: Array<DivergenceForm>;
-  /** What the record does not hold, if that ended it. */
+  /** What is missing in the record, if the replay ended because of it. */
   missing: string;
 }
 
@@ -1439,7 +1439,7 @@ export interface ReportForm {
   sightings: Array<Sighting>;
   /** The earlier logs that a ledger continues, the newest first. */
   epochs: Array<EpochSummary>;
-  /** What is no finding and yet to be known. */
+  /** Remarks that are not findings. */
   notices?: Array<string>;
   /** How the runs are known, and which steps are known to be missing. */
   coverage?: Coverage;
@@ -1580,9 +1580,9 @@ export interface ReviewQuery {
   limit?: number;
 }
 
-/** Every specialist that there is. */
+/** All specialists of the roster. */
 export interface RosterForm {
-  /** Routes name it: by which roster they were found. */
+  /** The digest of the roster, which routes name. */
   digest: string;
   lanes: Array<LaneForm>;
 }
@@ -1601,11 +1601,11 @@ export interface RouteAsk {
   record?: boolean;
 }
 
-/** Where a request belongs, and why. */
+/** The lane that a request belongs to, and why. */
 export interface RouteForm {
-  /** Null if none is sure enough; `next` tells what happens then. */
+  /** Null if no lane is certain enough; `next` says what happens then. */
   lane: string | null;
-  /** How often a route like this one is right, by measurement. */
+  /** The measured share of routes like this one that are right. */
   confidence: number;
   nearest: string;
   runner_up: string;
@@ -1626,14 +1626,14 @@ export interface RouteForm {
 /** What becomes of a request after it was routed. */
 export type RouteNext = "classifier" | "lane" | "no-lane" | "not-routed";
 
-/** The lane that a run was given, by what, and how sure that was. */
+/** The lane of a run, how it was chosen, and how certain the choice was. */
 export interface RoutedForm {
   lane: string | null;
   basis: Basis;
   confidence: number;
   runner_up: string | null;
   margin: number;
-  /** The digest of the lanes that there were to choose from. */
+  /** The digest of the roster that the lane was chosen from. */
   roster: string | null;
   entry: number | null;
 }
@@ -1652,7 +1652,7 @@ export interface RunEnd {
   filtered?: number;
 }
 
-/** A run: what was asked, how far it has come, what it cost, and what was answered. */
+/** A run: its request, progress, cost and answer. */
 export interface RunForm {
   /** The name of a run. */
   run: string;
@@ -1662,11 +1662,11 @@ export interface RunForm {
   /** Null while the run goes on. */
   outcome: Outcome | null;
   /**
-   * What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or time used up, 6
-   * waiting for approval, 8 a council is split, 9 a council is blocked; null while it goes on.
+   * The outcome, as an exit status: 0 answered, 1 failed, 5 budget or time used up, 6 waiting
+   * for approval, 8 a council is split, 9 a council is blocked; null while it goes on.
    */
   status: Status | null;
-  /** Why it did not end well, or what it waits for. */
+  /** Why it failed, or what it waits for. */
   reason: string;
   /** Null if it was erased. */
   request: string | null;
@@ -1690,9 +1690,9 @@ export interface RunForm {
   deliberation: CouncilForm | SymposiumForm | null;
   gates: Array<GateForm>;
   waits_for: Array<WaitForm>;
-  /** The run that this one parted from. */
+  /** The run that this one was forked from. */
   fork_of: string | null;
-  /** The run that has this one done. */
+  /** The run that started this one. */
   within: string | null;
   /** The run on whose answer the panel of this one deliberates. */
   about?: string | null;
@@ -1726,7 +1726,7 @@ export interface RunForm {
    * `waiting` and others.
    */
   word?: string;
-  /** How many calls a cap refused, of a run that Forum does not drive. */
+  /** The number of calls that a cap refused, for a run that Forum does not drive. */
   refused?: number;
   /**
    * What a run that Forum does not drive is shown as: its command or name, and the first message
@@ -1789,7 +1789,7 @@ export interface RunLine {
    * `waiting` and others.
    */
   word?: string;
-  /** How many calls a cap refused, of a run that Forum does not drive. */
+  /** The number of calls that a cap refused, for a run that Forum does not drive. */
   refused?: number;
   /** Whether its request, name or title is longer. The run itself has it. */
   is_cut?: boolean;
@@ -1866,7 +1866,7 @@ export interface RunsPageAsk {
   lane?: string;
   /** Only runs that Forum knows of in this way. */
   provenance?: Provenance | null;
-  /** As the page before says. */
+  /** The cursor that the previous page gave. */
   cursor?: string;
   limit?: number;
 }
@@ -1877,10 +1877,10 @@ export type Scope = "admin" | "approve" | "audit" | "metrics" | "read" | "report
 /** How good an ended run, a task or an answer is. */
 export interface ScoreAsk {
   name: string;
-  /** Kept in thousandths. */
+  /** The score, which is stored in thousandths. */
   value: number;
   subject?: ScoreSubject;
-  /** With the subject `task`. */
+  /** The name of the task, if the subject is `task`. */
   task?: string;
   /**
    * What kind of judge gave it. `person` needs a credential of a person: the operator's token,
@@ -1891,7 +1891,7 @@ export interface ScoreAsk {
   comment?: string;
 }
 
-/** A score: of what, by whom, and how good it is. */
+/** A score: its subject, its author and its value. */
 export interface ScoreForm {
   /** The id of an entry: its leaf hash in the tree, in hexadecimal digits. */
   entry: string;
@@ -1912,7 +1912,7 @@ export interface ScoreForm {
   at: string;
   /** Null if there is none, or it was erased. */
   comment: string | null;
-  /** Whether its actor has scored the same no later: this one counts. */
+  /** Whether it counts: its actor has given no newer score of this subject. */
   latest: boolean;
 }
 
@@ -1940,14 +1940,14 @@ export interface SeatForm {
   weighed: string | null;
 }
 
-/** What may be used at most; null is no limit. */
+/** The limits of a cap; null means no limit. */
 export interface SharedCapForm {
   usd: string | null;
   tokens: number | null;
   runs: number | null;
 }
 
-/** A gate with what waits at it, and with what the decision is about. */
+/** A gate, with the content that waits at it and the results that the decision is about. */
 export interface ShownGateForm {
   /** The name of a run. */
   run: string;
@@ -1957,7 +1957,7 @@ export interface ShownGateForm {
   digest: string;
   decided: Answer | null;
   by: DecidedBy | null;
-  /** What holds when nobody decides in time. */
+  /** The decision that takes effect if nobody decides in time. */
   default: Answer;
   /** A point in time (RFC 3339, UTC). */
   deadline: string;
@@ -1989,7 +1989,7 @@ export interface ShownGateForm {
   if_rejected: string;
   spent: AmountForm;
   cap: CapForm;
-  /** Why it was decided so, if that was told. */
+  /** The reason of the decision, if one was given. */
   reason: string | null;
 }
 
@@ -2001,7 +2001,7 @@ export interface Sighting {
   independent?: boolean;
 }
 
-/** Who reports a run. */
+/** The client that reports a run. */
 export interface SourceForm {
   by: string;
   framework: string | null;
@@ -2035,7 +2035,7 @@ export interface SpanForm {
   seconds: number;
   /** Whether it was recorded before it began. */
   begun_first: boolean;
-  /** The bytes of its bodies that are not kept. */
+  /** The number of bytes of its bodies that were not kept. */
   cut: number;
   entry: number | null;
 }
@@ -2043,17 +2043,17 @@ export interface SpanForm {
 /** Who said something. */
 export type Speaker = "assistant" | "developer" | "system" | "tool" | "user";
 
-/** What was used: dollars, tokens, runs. */
+/** The amounts used: dollars, tokens, runs. */
 export interface SpendForm {
-  /** Dollars, as exact as they are; a text, not a number. */
+  /** An exact amount in US dollars, as a string. */
   usd: string;
   tokens: number;
   runs: number;
 }
 
-/** What a part of a deliberation has cost. */
+/** The cost of one part of a deliberation. */
 export interface SpentForm {
-  /** Dollars, as exact as they are; a text, not a number. */
+  /** An exact amount in US dollars, as a string. */
   usd: string;
   tokens: number;
 }
@@ -2094,7 +2094,7 @@ export interface StepBegin {
   input?: unknown;
 }
 
-/** What one entry says, apart from when, where and under which hashes it says it. */
+/** The content of an entry without its time, position and hashes. */
 export interface StepForm {
   kind: string;
   facts: Record<string, unknown>;
@@ -2180,17 +2180,17 @@ export interface Taken {
 export interface TaskAsk {
   id: string;
   instruction: string;
-  /** What its result must hold to. */
+  /** The criteria that the result must meet. */
   done_when?: string;
-  /** Tasks whose output it is given. */
+  /** The tasks whose output it receives. */
   needs?: Array<string>;
-  /** Tasks that it only follows. */
+  /** The tasks that must end before it, and whose output it does not receive. */
   after?: Array<string>;
   lane?: string;
   agent?: string;
   tasks?: Array<TaskAsk>;
   budget?: BudgetAsk | null;
-  /** Who deliberates on it. */
+  /** The panel that deliberates on the task. */
   panel?: PanelAsk | null;
   /**
    * Options, one of which a configured panel chooses: that which `agent` names, or else the
@@ -2199,14 +2199,14 @@ export interface TaskAsk {
   decide?: Array<string>;
 }
 
-/** A task of a run: how far it has come, by whom, and at what cost. */
+/** A task of a run: its progress, its agent and its cost. */
 export interface TaskForm {
   id: string;
   lane: string | null;
   state: TaskState;
-  /** Why it is where it is, if that needs saying. */
+  /** The reason of its state, if there is one to give. */
   reason: string;
-  /** Who works on it; the default agent has no name. */
+  /** The agent that works on it; empty for the default agent. */
   agent: string;
   model: string | null;
   attempts: number;
@@ -2216,9 +2216,9 @@ export interface TaskForm {
   spent: AmountForm;
   /** How long it took, in seconds. */
   seconds: number;
-  /** Tasks whose output it is given. */
+  /** The tasks whose output it receives. */
   needs: Array<string>;
-  /** Tasks that it only follows. */
+  /** The tasks that must end before it, and whose output it does not receive. */
   after: Array<string>;
   /** The run within this one that does it. */
   run: string | null;
@@ -2235,7 +2235,7 @@ export type TaskState = "failed" | "passed" | "pending" | "running" | "skipped" 
 export interface Terms {
   budget?: BudgetAsk;
   gates?: GateAsk | null;
-  /** Who sits on the panel that the model `panel` is. */
+  /** The options of the panel that answers as the model `panel`. */
   panel?: PanelAsk | null;
   /** Whether a stream may give words before the answer is recorded. */
   live?: boolean;
@@ -2270,7 +2270,7 @@ export interface UnplayedCase {
   reason: string;
 }
 
-/** At which moment of its life. */
+/** The point in the run up to which it is shown. */
 export interface UntilAsk {
   /** The index of the last entry that is taken into account. */
   until?: number | null;
@@ -2283,10 +2283,10 @@ export interface UsageForm {
   total_tokens: number;
 }
 
-/** Whether a key opens anything. */
+/** Whether a key can be used. */
 export type Validity = "expired" | "revoked" | "valid";
 
-/** What was found of one attempt, by what, and what followed from it. */
+/** The verdict on one attempt, who gave it, and what followed. */
 export interface VerdictForm {
   attempt: number;
   outcome: Outcome;
@@ -2305,16 +2305,16 @@ export interface VerdictForm {
   run?: string | null;
 }
 
-/** What a seat said in one round. */
+/** The ballot of a seat in one round. */
 export interface VoteForm {
-  /** 0 is the first, in which nobody saw anybody else. */
+  /** 0 is the first round, in which no seat saw another ballot. */
   round: number;
   answer: string;
   /** In per cent. */
   confidence: number;
 }
 
-/** What a run waits for: a gate of its own, or of a run within it. */
+/** A gate that a run waits for: its own, or one of a run within it. */
 export interface WaitForm {
   /** The name of a run. */
   run: string;
@@ -2325,7 +2325,7 @@ export interface WaitForm {
 /** Why a call did not end well. */
 export type Why = "" | "cancelled" | "cut" | "deadline" | "error" | "lost" | "oversize" | "throttled";
 
-/** An entry, what led to it, and what led to that. */
+/** An entry, its causes, and theirs. */
 export interface WhyForm {
   causes: Array<CauseForm>;
 }
@@ -2455,27 +2455,6 @@ export interface Operations {
     body: undefined;
     reply: ScoresForm;
   };
-  /** List evaluations, the newest first */
-  "GET /api/v1/evaluations": {
-    path: undefined;
-    query: { cursor?: string; limit?: number };
-    body: undefined;
-    reply: EvaluationsPage;
-  };
-  /** Read the report of an evaluation, computed anew where it is not too large */
-  "GET /api/v1/evaluations/{run}": {
-    path: { run: string };
-    query: undefined;
-    body: undefined;
-    reply: EvaluationForm;
-  };
-  /** Report runs and steps of agents that Forum does not drive */
-  "POST /api/v1/reports": {
-    path: undefined;
-    query: undefined;
-    body: ReportBatch;
-    reply: ReportResult;
-  };
   /** List what was used of caps over many runs, and what is left */
   "GET /api/v1/budgets": {
     path: undefined;
@@ -2588,48 +2567,6 @@ export interface Operations {
     body: undefined;
     reply: Uint8Array;
   };
-  /** Take the evidence of a period or an incident along; that is recorded */
-  "POST /api/v1/evidence": {
-    path: undefined;
-    query: undefined;
-    body: EvidenceAsk;
-    reply: Uint8Array;
-  };
-  /** Show what is worth a look since the last review, or in one run */
-  "GET /api/v1/reviews": {
-    path: undefined;
-    query: { run?: string; limit?: number };
-    body: undefined;
-    reply: ReviewForm;
-  };
-  /** Record that you have looked */
-  "POST /api/v1/reviews": {
-    path: undefined;
-    query: undefined;
-    body: ReviewAsk;
-    reply: ReviewForm;
-  };
-  /** List the incidents */
-  "GET /api/v1/incidents": {
-    path: undefined;
-    query: undefined;
-    body: undefined;
-    reply: IncidentsForm;
-  };
-  /** Record an incident */
-  "POST /api/v1/incidents": {
-    path: undefined;
-    query: undefined;
-    body: IncidentAsk;
-    reply: IncidentForm;
-  };
-  /** Record that an incident is dealt with */
-  "POST /api/v1/incidents/{incident}/close": {
-    path: { incident: string };
-    query: undefined;
-    body: IncidentCloseAsk;
-    reply: IncidentForm;
-  };
   /** Ask where a request belongs, and why; recorded only with `record` */
   "POST /api/v1/route": {
     path: undefined;
@@ -2678,6 +2615,69 @@ export interface Operations {
     query: undefined;
     body: undefined;
     reply: Uint8Array;
+  };
+  /** List evaluations, the newest first */
+  "GET /api/v1/evaluations": {
+    path: undefined;
+    query: { cursor?: string; limit?: number };
+    body: undefined;
+    reply: EvaluationsPage;
+  };
+  /** Read the report of an evaluation, computed anew where it is not too large */
+  "GET /api/v1/evaluations/{run}": {
+    path: { run: string };
+    query: undefined;
+    body: undefined;
+    reply: EvaluationForm;
+  };
+  /** Show what is worth a look since the last review, or in one run */
+  "GET /api/v1/reviews": {
+    path: undefined;
+    query: { run?: string; limit?: number };
+    body: undefined;
+    reply: ReviewForm;
+  };
+  /** Record that you have looked */
+  "POST /api/v1/reviews": {
+    path: undefined;
+    query: undefined;
+    body: ReviewAsk;
+    reply: ReviewForm;
+  };
+  /** List the incidents */
+  "GET /api/v1/incidents": {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    reply: IncidentsForm;
+  };
+  /** Record an incident */
+  "POST /api/v1/incidents": {
+    path: undefined;
+    query: undefined;
+    body: IncidentAsk;
+    reply: IncidentForm;
+  };
+  /** Record that an incident is dealt with */
+  "POST /api/v1/incidents/{incident}/close": {
+    path: { incident: string };
+    query: undefined;
+    body: IncidentCloseAsk;
+    reply: IncidentForm;
+  };
+  /** Take the evidence of a period or an incident along; that is recorded */
+  "POST /api/v1/evidence": {
+    path: undefined;
+    query: undefined;
+    body: EvidenceAsk;
+    reply: Uint8Array;
+  };
+  /** Report runs and steps of agents that Forum does not drive */
+  "POST /api/v1/reports": {
+    path: undefined;
+    query: undefined;
+    body: ReportBatch;
+    reply: ReportResult;
   };
   /** List what chat clients can choose as a model */
   "GET /v1/models": {
@@ -2771,9 +2771,6 @@ export const OPERATIONS: {
   "PUT /api/v1/runs/{run}/gate": { reply: "json", keyed: false },
   "POST /api/v1/runs/{run}/scores": { reply: "json", keyed: false },
   "GET /api/v1/runs/{run}/scores": { reply: "json", keyed: false },
-  "GET /api/v1/evaluations": { reply: "json", keyed: false },
-  "GET /api/v1/evaluations/{run}": { reply: "json", keyed: false },
-  "POST /api/v1/reports": { reply: "json", keyed: false },
   "GET /api/v1/budgets": { reply: "json", keyed: false },
   "GET /api/v1/costs": { reply: "json", keyed: false },
   "GET /api/v1/keys": { reply: "json", keyed: false },
@@ -2790,12 +2787,6 @@ export const OPERATIONS: {
   "POST /api/v1/verification": { reply: "json", keyed: false },
   "POST /api/v1/runs/{run}/replay": { reply: "json", keyed: false },
   "POST /api/v1/runs/{run}/bundle": { reply: "bytes", keyed: false },
-  "POST /api/v1/evidence": { reply: "bytes", keyed: false },
-  "GET /api/v1/reviews": { reply: "json", keyed: false },
-  "POST /api/v1/reviews": { reply: "json", keyed: false },
-  "GET /api/v1/incidents": { reply: "json", keyed: false },
-  "POST /api/v1/incidents": { reply: "json", keyed: false },
-  "POST /api/v1/incidents/{incident}/close": { reply: "json", keyed: false },
   "POST /api/v1/route": { reply: "json", keyed: false },
   "POST /api/v1/plan": { reply: "json", keyed: false },
   "GET /api/v1/models": { reply: "json", keyed: false },
@@ -2803,6 +2794,15 @@ export const OPERATIONS: {
   "GET /tlog/checkpoint": { reply: "text", keyed: false },
   "GET /tlog/tile/entries/{path}": { reply: "bytes", keyed: false },
   "GET /tlog/tile/{level}/{path}": { reply: "bytes", keyed: false },
+  "GET /api/v1/evaluations": { reply: "json", keyed: false },
+  "GET /api/v1/evaluations/{run}": { reply: "json", keyed: false },
+  "GET /api/v1/reviews": { reply: "json", keyed: false },
+  "POST /api/v1/reviews": { reply: "json", keyed: false },
+  "GET /api/v1/incidents": { reply: "json", keyed: false },
+  "POST /api/v1/incidents": { reply: "json", keyed: false },
+  "POST /api/v1/incidents/{incident}/close": { reply: "json", keyed: false },
+  "POST /api/v1/evidence": { reply: "bytes", keyed: false },
+  "POST /api/v1/reports": { reply: "json", keyed: false },
   "GET /v1/models": { reply: "json", keyed: false },
   "GET /v1/models/{model}": { reply: "json", keyed: false },
   "POST /v1/chat/completions": { reply: "json", keyed: true },

@@ -9,22 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from forum.app.access import AccessOperations, Approver
-from forum.app.archive import ArchiveResult
+from forum.app.archiving import ArchiveResult
 from forum.app.environment import (
     KINDS,
     OPERATOR,
+    bind_sockets,
     new_run_id,
     new_salt,
     now,
     partition_database,
     upgrade_database,
     write_files,
-)
-from forum.app.evaluation_list import (
-    MAX_RECOMPUTED_PLAYS,
-    EvaluationPage,
-    ListedEvaluation,
-    ReportCheck,
 )
 from forum.app.keys import EpochStart, KeyOperations
 from forum.app.log import LogOperations
@@ -36,6 +31,7 @@ from forum.app.records import (
     GateOrigin,
     LocatedGate,
     RunView,
+    is_pack_file,
     open_bundle,
     verify_bundle_file,
     view_record,
@@ -44,29 +40,15 @@ from forum.app.run_costs import CostAxis, CostSum, CostTable
 from forum.app.run_list import MAX_SCANNED_RUNS, ListedRun, RunPage, RunQuery
 from forum.app.runs import BudgetStatus, QuotaUse, RunOperations
 from forum.app.scores import ScoreOperations
-from forum.app.witness import LocalWitness
-from forum.app.witness_server import (
-    audit_with,
-    bind_sockets,
-    open_auditor,
-    open_witness,
-    serve_witness,
-    trust_log,
-    trusted_logs,
-)
+from forum.app.witnesses import Witnesses, find_witnesses
 
 if TYPE_CHECKING:
-    from forum.app.evaluations import EvaluationOperations
-    from forum.app.evidence import EvidenceOperations
-    from forum.app.imports import ImportOperations
-    from forum.app.oversight import OversightOperations
     from forum.app.reports import ReportOperations
-    from forum.app.retention import RetentionOperations
-    from forum.app.symposium_sessions import SymposiumOperations
+    from forum.features.oversight.service import OversightOperations
+    from forum.features.retention.service import RetentionOperations
 
 __all__ = [
     "KINDS",
-    "MAX_RECOMPUTED_PLAYS",
     "MAX_SCANNED_RUNS",
     "OPERATOR",
     "Approver",
@@ -76,35 +58,27 @@ __all__ = [
     "CostSum",
     "CostTable",
     "EpochStart",
-    "EvaluationPage",
     "ExplainedGate",
     "Forum",
     "GateOrigin",
-    "ListedEvaluation",
     "ListedRun",
     "LocatedGate",
     "LogFigures",
     "QuotaUse",
-    "ReportCheck",
     "RunPage",
     "RunQuery",
     "RunReads",
     "RunView",
-    "audit_with",
     "bind_sockets",
     "build_secret_mask",
+    "is_pack_file",
     "key_variables",
     "new_run_id",
     "new_salt",
     "now",
-    "open_auditor",
     "open_bundle",
-    "open_witness",
     "partition_database",
     "read_password",
-    "serve_witness",
-    "trust_log",
-    "trusted_logs",
     "upgrade_database",
     "verify_bundle_file",
     "view_record",
@@ -116,9 +90,9 @@ class Forum(ProjectContext):
     """One ledger, with a part for each kind of operation."""
 
     @cached_property
-    def witness(self) -> LocalWitness:
+    def witnesses(self) -> Witnesses:
         """The witness of this machine, and how the others are reached."""
-        return LocalWitness(self)
+        return find_witnesses(self)
 
     @cached_property
     def reads(self) -> RunReads:
@@ -128,12 +102,12 @@ class Forum(ProjectContext):
     @cached_property
     def log(self) -> LogOperations:
         """Writing, publishing, exporting, redacting and verifying."""
-        return LogOperations(self, self.witness, self.reads)
+        return LogOperations(self, self.witnesses, self.reads)
 
     @cached_property
     def keys(self) -> KeyOperations:
         """Making, rotating and replacing the keys of the log."""
-        return KeyOperations(self, self.log, self.witness)
+        return KeyOperations(self, self.log, self.witnesses)
 
     @cached_property
     def runs(self) -> RunOperations:
@@ -148,30 +122,16 @@ class Forum(ProjectContext):
     @cached_property
     def oversight(self) -> "OversightOperations":
         """Reviews, incidents, and the record of the configuration in use."""
-        from forum.app.oversight import OversightOperations
+        from forum.features.oversight.service import OversightOperations
 
         return OversightOperations(self, self.reads, self.runs)
 
     @cached_property
     def retention(self) -> "RetentionOperations":
         """Rules of retention, holds, and the erasure of bodies whose period is over."""
-        from forum.app.retention import RetentionOperations
+        from forum.features.retention.service import RetentionOperations
 
         return RetentionOperations(self, self.log)
-
-    @cached_property
-    def evaluations(self) -> "EvaluationOperations":
-        """Recording evaluations, and reading their reports."""
-        from forum.app.evaluations import EvaluationOperations
-
-        return EvaluationOperations(self, self.reads)
-
-    @cached_property
-    def imports(self) -> "ImportOperations":
-        """Recording of ledgers that other programs wrote."""
-        from forum.app.imports import ImportOperations
-
-        return ImportOperations(self, self.reads)
 
     @cached_property
     def reports(self) -> "ReportOperations":
@@ -179,20 +139,6 @@ class Forum(ProjectContext):
         from forum.app.reports import ReportOperations
 
         return ReportOperations(self, self.reads)
-
-    @cached_property
-    def evidence(self) -> "EvidenceOperations":
-        """Making evidence packs."""
-        from forum.app.evidence import EvidenceOperations
-
-        return EvidenceOperations(self, self.log, self.reads)
-
-    @cached_property
-    def symposia(self) -> "SymposiumOperations":
-        """Files and replays of sessions of the open protocol."""
-        from forum.app.symposium_sessions import SymposiumOperations
-
-        return SymposiumOperations(self, self.reads, self.runs)
 
     @cached_property
     def access(self) -> AccessOperations:

@@ -28,13 +28,13 @@ from forum.ledger.log import (
     check_strand_head,
 )
 from forum.ledger.strand import Draft
-from forum.work.kinds import (
+from forum.runs.kinds import (
     Authority,
     Identity,
 )
 
 if TYPE_CHECKING:
-    from forum.backends.operator_token import OperatorToken
+    from forum.stores.operator_token import OperatorToken
 
 
 class Approver(Struct, frozen=True):
@@ -126,7 +126,7 @@ class AccessOperations:
 
     @cached_property
     def _operator_token(self) -> "OperatorToken":
-        from forum.backends.operator_token import OperatorToken
+        from forum.stores.operator_token import OperatorToken
 
         return OperatorToken(self._project.registry.token_file(self._project.place))
 

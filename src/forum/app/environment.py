@@ -4,28 +4,31 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from hashlib import sha256
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forum.config import Settings
-from forum.deliberation.council_kinds import COUNCIL_KINDS
-from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
+from forum.feature import load_kinds
+from forum.features import FEATURES
 from forum.installation import require_extra
-from forum.ledger import kinds
-from forum.work.kinds import WORK_KINDS
-from forum.work.oversight_kinds import OVERSIGHT_KINDS
-from forum.work.report_kinds import REPORT_KINDS
+from forum.ledger.kinds import LEDGER_KINDS
+from forum.runs.kinds import WORK_KINDS
+from forum.runs.report_kinds import REPORT_KINDS
 
 if TYPE_CHECKING:
-    from forum.backends.state_files import FileCheckpointStore
+    from socket import socket
+
+    from forum.stores.state_files import FileCheckpointStore
 
 
-DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
-
-
-KINDS = kinds.LEDGER_KINDS | OVERSIGHT_KINDS | WORK_KINDS | REPORT_KINDS | DELIBERATION_KINDS
+KINDS = reduce(or_, load_kinds(FEATURES), LEDGER_KINDS | WORK_KINDS | REPORT_KINDS)
 """All kinds of entries that this release knows."""
+
+SESSION_KINDS = frozenset(kind.decode() for kind in KINDS.session_kinds)
+"""The names of the kinds of entries that sessions of panels write."""
 
 
 OPERATOR = "operator"
@@ -107,7 +110,7 @@ def upgrade_database(
     `UpgradeBlocked`.
     """
     with require_extra("postgres"):
-        from forum.backends.postgres import upgrade_schema
+        from forum.stores.postgres import upgrade_schema
 
     return upgrade_schema(settings.database, post=post, report=report) if settings.database else []
 
@@ -120,7 +123,7 @@ def partition_database(
     Raises `DatabaseInUse` and `UpgradeBlocked`.
     """
     with require_extra("postgres"):
-        from forum.backends import postgres
+        from forum.stores import postgres
 
     if not settings.database:
         return []
@@ -129,7 +132,7 @@ def partition_database(
 
 def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
     """Return the file in which a witness remembers its last checkpoint of a log."""
-    from forum.backends.state_files import FileCheckpointStore
+    from forum.stores.state_files import FileCheckpointStore
 
     return FileCheckpointStore(
         folder / "logs" / f"{origin_file_name(origin)}.note", "the witness's memory"
@@ -138,7 +141,7 @@ def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files into a folder in this order, each atomically and readable by its owner only."""
-    from forum.backends.state_files import write_durably
+    from forum.stores.state_files import write_durably
 
     for name, data in files.items():
         write_durably(folder / name, data)
@@ -152,3 +155,10 @@ def pending_write_keys_path(path: Path) -> Path:
 def origin_file_name(origin: str) -> str:
     """Return the name of the folder for a log; an origin may hold any characters."""
     return sha256(origin.encode()).hexdigest()[:16]
+
+
+def bind_sockets(host: str, port: int, option: str = "--port") -> "list[socket]":
+    """Return sockets bound to an address, not listening yet. Raises `PortUnusable`."""
+    from forum.stores.sockets import bind_sockets
+
+    return bind_sockets(host, port, option)

@@ -23,8 +23,8 @@ from forum.ledger.log import Ledger
 from forum.ledger.row_checks import PositionCheck, SignedTree
 from forum.ledger.strand import Attachment, Draft, JointAppend, RecordedEntry, Strand
 from forum.ledger.write_tags import WriteKeys
+from forum.runs.kinds import AcceptedFacts
 from forum.tlog import Hash, VerifierKey, hash_leaf
-from forum.work.kinds import AcceptedFacts
 
 _PAGE_RUNS = 500
 
@@ -46,8 +46,8 @@ class CarriedState(Struct, frozen=True):
     """Entries about access that this machine has seen and that are lost: maybe revocations."""
 
 
-class _SourceCheck:
-    """Accepts what the signed tree of a log holds, and what one of its writers has tagged."""
+class SourceCheck:
+    """Accepts what may be carried from a log: what its signed tree holds or a writer has tagged."""
 
     def __init__(
         self,
@@ -75,16 +75,6 @@ class _SourceCheck:
 
     def check_index(self, index: int, leaf: Hash) -> None:
         """Accept each index: entries are found by their positions."""
-
-
-def check_source(
-    reader: ports.Reader,
-    log_keys: tuple[VerifierKey, ...],
-    write_keys: WriteKeys | None,
-    control: WriteKeys | None,
-) -> None:
-    """Make a reader of an earlier log yield only what may be carried from it."""
-    reader.check = _SourceCheck(reader, log_keys, write_keys, control)
 
 
 def carry_state(

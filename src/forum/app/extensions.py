@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from forum.models.extensions import FunctionReply as Reply
-from forum.work.policy import Extension, PythonEntry, ToolSpec
+from forum.runs.policy import Extension, PythonEntry, ToolSpec
 
 __all__ = ["Reply", "register_agent", "register_tool"]
 

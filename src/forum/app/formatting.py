@@ -4,7 +4,6 @@ Nothing here depends on a terminal or a protocol.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from enum import IntEnum
 
 import msgspec
@@ -12,23 +11,24 @@ from msgspec import Struct
 
 from forum.app.records import RunView
 from forum.app.reported_runs import explain_reported_failure
-from forum.deliberation.ballots import TurnId, parse_ballot_turn
-from forum.deliberation.council_kinds import Accord, CouncilCloseFacts, End
-from forum.deliberation.steps import SessionNote
-from forum.deliberation.symposium.kinds import Reason, SymposiumClose
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
+from forum.runs import kinds, run_fold
+from forum.runs.acceptance_criteria import Check, parse_criteria
+from forum.runs.council_end import Accord, CouncilCloseFacts, End
+from forum.runs.panel import TurnId, parse_ballot_turn
+from forum.runs.plan import Plan
+from forum.runs.report_drafts import OVERRUN, OVERRUN_TEXT, find_overrun
+from forum.runs.report_kinds import TRACE_RUN_PREFIX
+from forum.runs.run_words import describe_run_word, find_overruns, is_overrun_stop
+from forum.runs.schedule import STOP_CAUSE
+from forum.runs.session_steps import SessionNote
+from forum.runs.shared_caps import read_limit_name
+from forum.runs.symposium_end import Reason, SymposiumClose
+from forum.units import format_usd
 from forum.untrusted_text import replace_hidden
-from forum.work import kinds, run_fold
-from forum.work.acceptance_criteria import Check, parse_criteria
-from forum.work.plan import Plan
-from forum.work.report_drafts import OVERRUN, OVERRUN_TEXT, find_overrun
-from forum.work.report_kinds import TRACE_RUN_PREFIX
-from forum.work.run_words import describe_run_word, find_overruns, is_overrun_stop
-from forum.work.schedule import STOP_CAUSE
-from forum.work.shared_caps import read_limit_name
 
 SHORT_ID_LENGTH = 18
 """Length of the prefix of a run id that distinguishes it from other runs and from inner runs."""
@@ -71,13 +71,6 @@ _FAILED_STATES = frozenset({run_fold.TaskState.FAILED, run_fold.TaskState.STOPPE
 _TAKEN_STATES = frozenset({run_fold.TaskState.PASSED, run_fold.TaskState.FAILED})
 
 
-def format_usd(nano: int) -> str:
-    """Return nano-dollars as dollars: exact, with at least two decimals."""
-    whole, part = divmod(nano, 1_000_000_000)
-    digits = f"{part:09d}".rstrip("0")
-    return f"{whole}.{digits:0<2}"
-
-
 def format_counts(counts: Mapping[str, int]) -> str:
     """Return counts by name in one line, such as "3 ok, 1 failed"."""
     return ", ".join(f"{number:,} {name}" for name, number in counts.items())
@@ -89,24 +82,6 @@ def pluralize(number: int, unit: str) -> str:
         return f"{number:,} {unit}"
     ends_in_y = unit.endswith("y") and unit[-2:-1] not in "aeiou"
     return f"{number:,} {unit[:-1]}ies" if ends_in_y else f"{number:,} {unit}s"
-
-
-def format_rfc3339(microseconds: int) -> str:
-    """Return a time in RFC 3339 format."""
-    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC).replace(tzinfo=None).isoformat()}Z"
-
-
-def parse_moment(text: str) -> int:
-    """Return a day or a moment in ISO 8601, UTC unless it names a zone, in microseconds.
-
-    Raises `ValueError` with what to write instead.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is no time; write 2026-10-01, or 2026-10-01T08:00") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) * 1_000_000
 
 
 def strip_control_characters(text: str) -> str:

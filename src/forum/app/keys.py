@@ -20,8 +20,7 @@ from forum.app.environment import (
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
-from forum.app.witness import LocalWitness
-from forum.app.witness_server import trust_log
+from forum.app.witnesses import Witnesses, find_witnesses
 from forum.errors import (
     CommitsLost,
     EntryLost,
@@ -64,8 +63,8 @@ from forum.ledger.write_tags import WriteKey, WriteKeys
 
 if TYPE_CHECKING:
     from forum.app.epoch_carry import CarriedState
-    from forum.backends.project_registry import ProjectEpoch
-    from forum.backends.state_files import FileCheckpointStore
+    from forum.stores.project_registry import ProjectEpoch
+    from forum.stores.state_files import FileCheckpointStore
 
 
 _UNSIGNABLE = (CommitsLost, EntryLost, GuardMissing, RollbackDetected, TamperDetected)
@@ -99,8 +98,8 @@ class SigningKeyRotation(Struct, frozen=True):
 class KeyOperations:
     """Makes, rotates and replaces the signing key and the write keys of a log."""
 
-    def __init__(self, project: ProjectContext, log: LogOperations, witness: LocalWitness) -> None:
-        self._project, self._log, self._witness = project, log, witness
+    def __init__(self, project: ProjectContext, log: LogOperations, witnesses: Witnesses) -> None:
+        self._project, self._log, self._witnesses = project, log, witnesses
 
     def initialise(self) -> bool:
         """Create the key, policy, witness and log that are missing; return whether the log is new.
@@ -108,7 +107,7 @@ class KeyOperations:
         Raises `LogKeyMissing` if this machine remembers a log here whose key is gone, and
         `TamperDetected` if it remembers a tree of this log and the database is empty.
         """
-        from forum.backends.state_files import lock_file
+        from forum.stores.state_files import lock_file
 
         # One process at a time: of two keys made at once one would be overwritten, and with it the
         # ability to continue what it had signed.
@@ -121,7 +120,7 @@ class KeyOperations:
                 self._make_key()
             self.write_public_key()
             self._make_write_key(new=fresh)
-            self._witness.trust_locally()
+            self._witnesses.trust_locally()
         if not fresh:
             self._project.check_not_lost()
             self._project.set_aside_foreign_rows()
@@ -147,8 +146,8 @@ class KeyOperations:
         The database keeps the entries of the old log, and the registry records that it was
         replaced.
         """
-        from forum.backends.project_registry import Project, ProjectEpoch, ReplacedLogs
-        from forum.backends.state_files import lock_file, write_key
+        from forum.stores.project_registry import Project, ProjectEpoch, ReplacedLogs
+        from forum.stores.state_files import lock_file, write_key
 
         place = self._project.place
         with lock_file(self._project.settings.key_file):
@@ -177,7 +176,7 @@ class KeyOperations:
                 tags.replace(tags.with_name(f"{tags.name}.replaced-{now()}"))
             write_key(self._project.settings.key_file, key)
             self._close_log()
-            self._witness.trust_locally()
+            self._witnesses.trust_locally()
             self._warn_of_policy_gaps(key.verifier())
 
     def _unused_origin(self, used: Collection[str]) -> str:
@@ -192,14 +191,14 @@ class KeyOperations:
         return named
 
     def _make_folder(self) -> None:
-        from forum.backends.state_files import make_private_folder
+        from forum.stores.state_files import make_private_folder
 
         make_private_folder(self._project.settings.data)
         (self._project.settings.data / ".gitignore").write_text("*\n")
 
     def write_public_key(self) -> None:
         """Write the public key to its file, for machines that only read or write."""
-        from forum.backends.state_files import make_private_folder, write_durably
+        from forum.stores.state_files import make_private_folder, write_durably
 
         path, line = self._project.settings.public_key_file, f"{self._project.verifier}\n"
         if not path.exists() or path.read_text() != line:
@@ -212,7 +211,7 @@ class KeyOperations:
         If two machines had a key each, each one's entries would be quarantined by the other. Raises
         `WrongWriteKey` if the log already uses a write key and its file is gone.
         """
-        from forum.backends.state_files import write_write_keys
+        from forum.stores.state_files import write_write_keys
 
         if self._project.write_keys is not None:
             return
@@ -232,7 +231,7 @@ class KeyOperations:
 
     def _make_control_key(self) -> None:
         """Create the key for control entries, if this machine signs the log and has none."""
-        from forum.backends.state_files import lock_file, write_write_keys
+        from forum.stores.state_files import lock_file, write_write_keys
 
         project, path = self._project, self._project.control_key_file
         if path.exists() or project.write_keys is None or not project.is_signer:
@@ -256,7 +255,7 @@ class KeyOperations:
 
         Tags of the older keys stay valid. Raises `WrongWriteKey` on a machine that does not sign.
         """
-        from forum.backends.state_files import write_write_keys
+        from forum.stores.state_files import write_write_keys
 
         if not self._project.is_signer:
             raise WrongWriteKey(
@@ -281,7 +280,7 @@ class KeyOperations:
         return keys.current.id.hex()
 
     def _make_key(self) -> None:
-        from forum.backends.state_files import write_key
+        from forum.stores.state_files import write_key
 
         self._make_folder()
         write_key(
@@ -296,7 +295,7 @@ class KeyOperations:
 
     def _set_key_aside(self) -> tlog.SigningKey | None:
         """Copy the key file to another name, and return the key if it can be read."""
-        from forum.backends.state_files import read_key, write_durably
+        from forum.stores.state_files import read_key, write_durably
 
         path = self._project.settings.key_file
         if not path.exists():
@@ -313,7 +312,7 @@ class KeyOperations:
         The old key keeps signing if it is available. If it was lost or exchanged, a new key is
         made, which readers have to pin again; that requires a reason.
         """
-        from forum.backends.state_files import lock_file
+        from forum.stores.state_files import lock_file
 
         old, origin = self._key_to_leave(reason)
         with lock_file(self._project.settings.key_file.with_name("epoch")):
@@ -323,7 +322,7 @@ class KeyOperations:
 
     def _check_in_use(self, origin: str) -> None:
         """Raise `LogEnded` if another process has begun the next epoch since this one started."""
-        from forum.backends.state_files import read_key
+        from forum.stores.state_files import read_key
 
         path = self._project.settings.key_file
         with suppress(KeyUnreadable):
@@ -359,8 +358,8 @@ class KeyOperations:
         with ProjectContext(self._project.settings, register=False) as successor:
             successor.key = key
             successor.write_keys = self._prepare_write_keys(name)
-            witness = LocalWitness(successor)
-            log = LogOperations(successor, witness, RunReads(successor))
+            witnesses = find_witnesses(successor)
+            log = LogOperations(successor, witnesses, RunReads(successor))
             has_begun = bool(successor.store.strands(LOG_RUN))
             try:
                 if not has_begun:
@@ -368,7 +367,7 @@ class KeyOperations:
                     self._sign_rest(origin, has_key=old is not None)
                 self._end_log(origin, has_key=old is not None)
                 left, held = self._find_end(origin)
-                witness.trust_locally()
+                witnesses.trust_locally()
                 with self._project.open_log(origin) as reader:
                     carry = self._find_carried(origin, reader, is_cut=held.size < left.size)
                     unsigned = _count_unsigned(reader, held)
@@ -387,7 +386,7 @@ class KeyOperations:
             # is read.
             self._use_key(old, number, key)
             self._set_write_keys(name)
-            KeyOperations(successor, log, witness).write_public_key()
+            KeyOperations(successor, log, witnesses).write_public_key()
             self._complete_project()
             log.publish()
         self._warn_of_policy_gaps(key.verifier())
@@ -403,7 +402,7 @@ class KeyOperations:
 
     def _prepare_epoch(self, origin: str, key: tlog.SigningKey) -> None:
         """Keep the policy of the log that is left, and remember its next epoch."""
-        from forum.backends.project_registry import ProjectEpoch
+        from forum.stores.project_registry import ProjectEpoch
 
         self._save_policy(origin)
         self._make_folder()
@@ -411,7 +410,7 @@ class KeyOperations:
 
     def _use_key(self, old: tlog.SigningKey | None, number: int, key: tlog.SigningKey) -> None:
         """Put the signing key of the next epoch into its place, and keep the one before."""
-        from forum.backends.state_files import write_key
+        from forum.stores.state_files import write_key
 
         path = self._project.settings.key_file
         if old is not None:
@@ -477,8 +476,8 @@ class KeyOperations:
     ) -> "Callable[[Ledger], CarriedState]":
         """Find what goes on of a log; return a function that records it again in the next."""
         # Imported here because it loads the engine, which no other command of keys needs.
-        from forum.app.epoch_carry import CarriedState, Carrier, carry_state, check_source
-        from forum.backends.state_files import read_write_keys
+        from forum.app.epoch_carry import CarriedState, Carrier, SourceCheck, carry_state
+        from forum.stores.state_files import read_write_keys
 
         if reader is None:
             return lambda _ledger: CarriedState(0, (), 0, (), interrupted=False)
@@ -486,7 +485,8 @@ class KeyOperations:
         write_keys = project.read_old_write_keys(origin)
         control = read_write_keys(path) if path.exists() else None
         vkeys = [vkey for e in project.known_epochs() if e.origin == origin for vkey in e.vkeys]
-        check_source(reader, tuple(map(tlog.VerifierKey.parse, vkeys)), write_keys, control)
+        log_keys = tuple(map(tlog.VerifierKey.parse, vkeys))
+        reader.check = SourceCheck(reader, log_keys, write_keys, control)
         is_cut = is_cut or reader.strand_head(LOST_COMMITS_MARK) is not None
         seen = project.heads_of(origin).latest(ACCESS_STRAND)
         # A revocation that was deleted must not make its key valid in the next epoch.
@@ -514,7 +514,7 @@ class KeyOperations:
 
     def _set_write_keys(self, origin: str) -> None:
         """Use the write keys that were prepared for a log, unless it has got some since."""
-        from forum.backends.state_files import read_write_keys
+        from forum.stores.state_files import read_write_keys
 
         path = self._project.settings.write_key_file
         prepared = pending_write_keys_path(path)
@@ -530,7 +530,7 @@ class KeyOperations:
 
         After a crash, a second attempt must find the key that witnesses already know.
         """
-        from forum.backends.state_files import read_key, write_key
+        from forum.stores.state_files import read_key, write_key
 
         path = self._project.settings.key_file.with_name(
             f"{self._project.settings.key_file.name}.next"
@@ -563,7 +563,7 @@ class KeyOperations:
 
     def _save_policy(self, origin: str) -> None:
         """Store the policy under which a log was witnessed: its successor may get another one."""
-        from forum.backends.state_files import lock_file, write_durably
+        from forum.stores.state_files import lock_file, write_durably
 
         own = self._project.log_folder(origin) / "policy"
         if (
@@ -584,15 +584,15 @@ class KeyOperations:
 
         Raises `RotationRefused` on a machine that does not sign.
         """
-        from forum.backends.project_registry import ProjectEpoch
-        from forum.backends.state_files import lock_file, write_key
+        from forum.stores.project_registry import ProjectEpoch
+        from forum.stores.state_files import lock_file, write_key
 
         self._project.register()  # also completes an earlier rotation that crashed near its end
         if not self._project.is_signer:
             raise RotationRefused(
                 self._project.origin, "another machine signs it; rotate the key there"
             )
-        folder, path = self._project.settings.state / "witness", self._project.settings.key_file
+        path = self._project.settings.key_file
         epochs = self._project.known_epochs()
         if not epochs:
             raise RotationRefused(
@@ -607,7 +607,7 @@ class KeyOperations:
             self._change_project(
                 ProjectEpoch(self._project.origin, (*earlier, str(key))), self._project.origin
             )
-            trust_log(folder, key, follows=old.verifier())
+            self._witnesses.trust_key(key, follows=old.verifier())
             hand_over = self._record_hand_over(old, new)
             # The old key signs the handover; before that the new key must not sign anything.
             self._log.publish()
@@ -629,7 +629,7 @@ class KeyOperations:
         self._add_to_policy(key)
         # The witness forgets the old key last: after a crash before the new key was in place, the
         # old key keeps signing, and its checkpoints still need this witness.
-        trust_log(folder, key, follows=old.verifier(), alone=True)
+        self._witnesses.trust_key(key, follows=old.verifier(), alone=True)
         self._warn_of_policy_gaps(key)
         return SigningKeyRotation(old.verifier(), key, publication)
 
@@ -661,7 +661,7 @@ class KeyOperations:
 
     def _add_to_policy(self, key: tlog.VerifierKey) -> None:
         """Add a key of this log to the policy, if this machine wrote the policy itself."""
-        from forum.backends.state_files import lock_file, write_durably
+        from forum.stores.state_files import lock_file, write_durably
 
         path = self._project.state / "policy"
         if self._project.settings.policy is not None or not path.exists():
@@ -674,7 +674,7 @@ class KeyOperations:
 
     def _change_project(self, pending: "ProjectEpoch", origin: str) -> None:
         """Record the epoch or key that is about to be used, beside the one in use."""
-        from forum.backends.project_registry import Project, ProjectEpoch
+        from forum.stores.project_registry import Project, ProjectEpoch
 
         place, project, lost = (
             self._project.place,
@@ -705,7 +705,7 @@ class KeyOperations:
         After an earlier attempt that crashed, the new log already holds entries tagged with them,
         so the same keys must be used again.
         """
-        from forum.backends.state_files import read_write_keys, write_write_keys
+        from forum.stores.state_files import read_write_keys, write_write_keys
 
         path = pending_write_keys_path(self._project.settings.write_key_file)
         keys = read_write_keys(path) if path.exists() else None

@@ -13,10 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
 from forum import metrics, tlog
+from forum.app.archiving import ArchiveResult, RunArchiver, make_archiver
 from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
-from forum.app.witness import LocalWitness
+from forum.app.witnesses import Witnesses
 from forum.errors import (
     ArchiveUnreachable,
     ConcurrentUpdate,
@@ -31,6 +32,7 @@ from forum.errors import (
     StoreFailed,
     TamperDetected,
 )
+from forum.features import FEATURES
 from forum.ledger import kinds, ports
 from forum.ledger.body import Content
 from forum.ledger.bundle import gather_bundle
@@ -48,9 +50,8 @@ from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
-    from forum.app.archive import ArchiveResult, RunArchiver
     from forum.app.open_calls import OpenRunsFile
-    from forum.backends.publisher_loop import PublisherLoop
+    from forum.stores.publisher_loop import PublisherLoop
     from forum.verify import (
         EarlierLogs,
         Report,
@@ -92,8 +93,8 @@ def _trust_digest(trust: "Trust") -> str:
 class LogOperations:
     """Appends to the log, publishes, exports, redacts and verifies it."""
 
-    def __init__(self, project: ProjectContext, witness: LocalWitness, reads: RunReads) -> None:
-        self._project, self._witness, self._reads = project, witness, reads
+    def __init__(self, project: ProjectContext, witnesses: Witnesses, reads: RunReads) -> None:
+        self._project, self._witnesses, self._reads = project, witnesses, reads
         self._clock_was_named = False
         self._publisher_loop: PublisherLoop | None = None
         self.counters = metrics.EntryCounters(KINDS)
@@ -106,7 +107,7 @@ class LogOperations:
         cosignatures are added in the background; when the block ends, every entry has been
         published.
         """
-        from forum.backends.group_commit import GroupCommitter
+        from forum.stores.group_commit import GroupCommitter
 
         self._project.ledger.check_write_key()
         with self._publish_in_background() as loop:
@@ -192,7 +193,7 @@ class LogOperations:
         On any other machine yield None: entries are only appended there, and the signing machine
         sequences and signs them.
         """
-        from forum.backends.publisher_loop import PublisherLoop
+        from forum.stores.publisher_loop import PublisherLoop
 
         if not self._project.is_signer:
             yield None
@@ -260,7 +261,7 @@ class LogOperations:
 
     def enforce_tags_when_alone(self) -> None:
         """Enforce tags on SQLite, if no process of an older release has the file open."""
-        from forum.backends.sqlite import SqliteStore
+        from forum.stores.sqlite import SqliteStore
 
         if isinstance(self._project.store, SqliteStore) and self._project.store.enforce_tags():
             self.enforce_tags()
@@ -271,7 +272,7 @@ class LogOperations:
         Return whether they are refused. Call this when no process of a release before tags is left;
         the database refuses that release's entries already.
         """
-        from forum.backends.state_files import write_write_keys
+        from forum.stores.state_files import write_write_keys
 
         keys = self._project.write_keys
         if keys is None or keys.is_enforced:
@@ -410,7 +411,7 @@ class LogOperations:
             key=self._project.key,
             guard=self._project.guard,
             policy=self._project.policy,
-            cosigners=self._witness.cosigners(),
+            cosigners=self._witnesses.cosigners(),
             follows=self._project.earlier_keys(),
             clock=self._project.dating_clock or now,
             keys=self._project.write_keys,
@@ -485,17 +486,15 @@ class LogOperations:
             self._project.warn(f"an earlier redaction was not repeated in an archive: {error}")
         return RedactionResult(recorded.leaf.hex(), len(erased), publication)
 
-    def archive_runs(self, before: int, place: str) -> "ArchiveResult":
+    def archive_runs(self, before: int, place: str) -> ArchiveResult:
         """Move the runs that ended before a time (microseconds since 1970) to an archive.
 
         Raises `ArchiveUnreachable`, `BadSettings`, `NotYetSigned`.
         """
         return self._make_archiver().archive_runs(before, place)
 
-    def _make_archiver(self) -> "RunArchiver":
-        from forum.app.archive import RunArchiver
-
-        return RunArchiver(
+    def _make_archiver(self) -> RunArchiver:
+        return make_archiver(
             self._project, partial(self.publish, _SIGNER_PATIENCE_S), self.read_trust
         )
 
@@ -645,7 +644,7 @@ class LogOperations:
 
     def _verify_new(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report | str":
         """Verify only new entries; return a reason if that is not possible."""
-        from forum.backends.run_progress import open_run_progress
+        from forum.stores.run_progress import open_run_progress
         from forum.verify import verify_epochs, verify_since
 
         last_seen = self._project.seen.latest()
@@ -696,7 +695,7 @@ class LogOperations:
         self, runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint", trust: "Trust"
     ) -> None:
         """Save the state of runs for `verify_since_seen`."""
-        from forum.backends.run_progress import open_run_progress
+        from forum.stores.run_progress import open_run_progress
 
         # Saving is optional: a reader without write access can still verify.
         with suppress(StoreFailed), open_run_progress(self._project.run_state_file) as state:
@@ -730,9 +729,10 @@ class LogOperations:
         if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None
             return
-        from forum.backends.parallel_verify import LedgerAddress, SegmentProcesses
+        from forum.stores.parallel_verify import LedgerAddress, SegmentProcesses
 
         database = self._project.settings.database or ""
         file = "" if database else str(self._project.settings.ledger_file.absolute())
-        with SegmentProcesses(LedgerAddress(self._project.origin, file, database), jobs) as runner:
+        address = LedgerAddress(self._project.origin, file, database)
+        with SegmentProcesses(address, jobs, FEATURES) as runner:
             yield runner

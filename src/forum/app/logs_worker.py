@@ -8,7 +8,7 @@ the open logs by weight and by what each can use: a log without work keeps nothi
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from operator import add
 from threading import Event, Thread
@@ -16,15 +16,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from forum.app import Forum
-from forum.app.tenants import use_one_database
 from forum.config import Settings, WorkerCapacity, separate_tenant
 from forum.errors import BadSettings
 from forum.installation import require_extra
 from forum.limits.demand import Demand, divide_by_demand
 
 if TYPE_CHECKING:
-    from forum.backends.claiming_worker import ClaimingWorker
-    from forum.backends.postgres_connections import PostgresConnections
+    from forum.stores.claiming_worker import ClaimingWorker
+    from forum.stores.postgres_connections import PostgresConnections
 
 _LOOK_INTERVAL_S = 1.0
 LINGER_S = 5.0
@@ -47,7 +46,7 @@ def open_together(projects: Sequence[Settings]) -> Iterator[list[Forum]]:
     The first one is that of the operator.  Raises `BadSettings` if one of them names a variable of
     another one, or another Postgres database than the first.
     """
-    projects = [use_one_database(projects[0], each) for each in projects]
+    projects = [_use_one_database(projects[0], each) for each in projects]
     projects = [separate_tenant(projects[:index], each) for index, each in enumerate(projects)]
     with ExitStack() as stack:
         shared: dict[str, PostgresConnections] = {}
@@ -59,10 +58,36 @@ def open_together(projects: Sequence[Settings]) -> Iterator[list[Forum]]:
         ]
 
 
+def _use_one_database(operator: Settings, tenant: Settings) -> Settings:
+    """Return the settings of a tenant for a process of the operator.
+
+    The process connects as the operator.  To connect as the file of a tenant says would send there
+    what the environment of the process has for libpq, such as PGPASSWORD and a client certificate.
+    Raises `BadSettings` for a tenant in another Postgres database.
+    """
+    if tenant.database is None or tenant.database == operator.database:
+        return tenant
+    if operator.database:
+        with require_extra("postgres"):
+            from forum.stores.postgres_tenants import is_same_database
+
+        if any(
+            is_same_database(known, tenant.database)
+            for known in (operator.database, *operator.databases.values())
+        ):
+            # Also a tenant that was moved: the row that it left behind says where it is.
+            return replace(tenant, database=operator.database)
+    why = (
+        "a process for several ledgers connects to the databases of the operator's forum.toml only "
+        "([database] and [databases]), to no other one"
+    )
+    raise BadSettings(str(tenant.file or tenant.data), why)
+
+
 @contextmanager
 def _connect(url: str) -> "Iterator[PostgresConnections]":
     with require_extra("postgres"):
-        from forum.backends.postgres_connections import PostgresConnections
+        from forum.stores.postgres_connections import PostgresConnections
 
     connections = PostgresConnections(url, _CONNECTIONS)
     connections.connect()
@@ -124,8 +149,8 @@ class LogsWorker:
         projects are not in one Postgres database.
         """
         with require_extra("postgres"):
-            from forum.backends.leased_worker import make_worker_id
-            from forum.backends.postgres_connections import PostgresConnections
+            from forum.stores.leased_worker import make_worker_id
+            from forum.stores.postgres_connections import PostgresConnections
 
         self._find, self._capacity = find, capacity or WorkerCapacity()
         self._report, self._warn, self._on_open = report, warn, on_open
@@ -219,7 +244,7 @@ class LogsWorker:
         if settings.runner != "claims":
             raise BadSettings(where, 'a worker of many logs needs [worker] runner = "claims"')
         self._operators = self._operators or [settings]
-        return use_one_database(self._operators[0], settings)
+        return _use_one_database(self._operators[0], settings)
 
     def _look(self, heard: set[int]) -> None:
         """Open the logs for which there is something to do, and close those that are idle."""
@@ -259,8 +284,8 @@ class LogsWorker:
 
     def _find_work(self, projects: Sequence[_ServedProject], moment: float) -> None:
         """Note for which logs there is something to do."""
-        from forum.backends.leased_worker import EARLY_TAKEOVER_S
-        from forum.backends.postgres_connections import ServedLog
+        from forum.stores.leased_worker import EARLY_TAKEOVER_S
+        from forum.stores.postgres_connections import ServedLog
 
         unknown = [project.origin for project in projects if project.log is None]
         if unknown:

@@ -16,20 +16,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from forum.errors import ConcurrentUpdate, Conflict, StepMismatch
-from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
+from forum.ledger.ports import UNLIMITED
 from forum.platform_calls import sync_file
-from forum.work.kinds import Decider, GateDecisionFacts, gate_strand
-from forum.work.policy import Answer
-from forum.work.report_drafts import lost_step, step_draft
-from forum.work.report_kinds import SPAN_PREFIX, ReportBeginFacts
-
-if TYPE_CHECKING:
-    pass
+from forum.runs.kinds import gate_strand
+from forum.runs.reported_run import ReportedRunWriter, close_reported_run
 
 _SUFFIX = ".runs"
 _OWNER_DIGITS = 8
@@ -42,7 +35,7 @@ class OpenRunsFile:
     """The locked file with the runs of one gateway process."""
 
     def __init__(self, folder: Path) -> None:
-        from forum.backends.state_files import sync_path
+        from forum.stores.state_files import sync_path
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.owner = os.urandom(_OWNER_DIGITS // 2).hex()
@@ -106,10 +99,12 @@ def recover_lost_calls(ledger: Ledger, folder: Path) -> int:
         with _take_over(path) as runs:
             for line in runs:
                 run = line.removesuffix(_JOINED)
-                lost += _record_lost(ledger, run, path.name.removesuffix(_SUFFIX))
+                account = ledger.store.account(run)
+                cap = account.cap if account else UNLIMITED
+                lost += ReportedRunWriter(ledger, run, cap=cap).record_lost(path.stem)
                 if run == line and not _is_open_elsewhere(folder, path, run):
                     _reject_gates(ledger, run)
-                    _close_run(ledger, run)
+                    close_reported_run(ledger, run, GATEWAY_ACTOR, Outcome.INDETERMINATE)
     return lost
 
 
@@ -144,48 +139,11 @@ def _is_open_elsewhere(folder: Path, own: Path, run: str) -> bool:
     return False
 
 
-def _record_lost(ledger: Ledger, run: str, owner: str) -> int:
-    """Record the outcome of one process's open calls of a run, and return their number."""
-    lost, prefix = 0, f"{SPAN_PREFIX}{owner}"
-    capped = _is_capped(ledger, run)
-    for name, length in ledger.store.strand_lengths(run).items():
-        if length != 1 or not name.startswith(prefix):
-            continue
-        strand = ledger.open_strand(run, name)
-        begun = strand.loaded_entries[0].entry
-        if not isinstance(begun.facts, ReportBeginFacts):
-            continue
-        strand.replay_step(begun.step)
-        facts = lost_step(begun.facts)
-        # Another process may have been faster: its entry stands.
-        with suppress(ConcurrentUpdate, StepMismatch):
-            strand.append(step_draft(run, facts, begun=begun.facts, capped=capped))
-            lost += 1
-    return lost
-
-
 def _reject_gates(ledger: Ledger, run: str) -> None:
     """Reject at the gates of a run whose program has died: an approval would have no effect."""
-    from forum.engine import decide_gate, find_gate
+    from forum.engine import end_gate
 
     for name in ledger.store.strands(run):
         subject = name.removeprefix(gate_strand(""))
-        if subject == name:
-            continue
-        gate = find_gate(ledger, run, subject)
-        if gate.decided is None:
-            ended = GateDecisionFacts(Answer.REJECT, gate.digest, Decider.END)
-            with suppress(Conflict):  # a decision came first
-                decide_gate(ledger, run, subject, ended, GATEWAY_ACTOR)
-
-
-def _is_capped(ledger: Ledger, run: str) -> bool:
-    return run in ledger.store.accounts([run])
-
-
-def _close_run(ledger: Ledger, run: str) -> None:
-    main = ledger.open_strand_at_end(run, MAIN_STRAND)
-    if not main.length or ledger.is_closed(run):
-        return
-    with suppress(ConcurrentUpdate, StepMismatch):
-        ledger.close_run(main, GATEWAY_ACTOR, Outcome.INDETERMINATE)
+        if subject != name:
+            end_gate(ledger, run, subject, GATEWAY_ACTOR)

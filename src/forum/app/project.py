@@ -47,14 +47,15 @@ from forum.ledger.sequencer import ReadableEntries, Sequencer
 from forum.ledger.strand import RUNS_STRAND, WRITE_KEY_MARK
 from forum.ledger.witness_records import WitnessRecorder
 from forum.ledger.write_tags import WriteKeys
+from forum.sections import SECTIONS
 
 if TYPE_CHECKING:
-    from forum.backends.archive_stores import ArchiveReader
-    from forum.backends.delta_bus import DeltaBus
-    from forum.backends.postgres_connections import PostgresConnections
-    from forum.backends.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
-    from forum.backends.state_files import FileCheckpointStore, StrandHeadFile
-    from forum.backends.store_monitor import StoreMonitor
+    from forum.stores.archive_stores import ArchiveReader
+    from forum.stores.delta_bus import DeltaBus
+    from forum.stores.postgres_connections import PostgresConnections
+    from forum.stores.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
+    from forum.stores.state_files import FileCheckpointStore, StrandHeadFile
+    from forum.stores.store_monitor import StoreMonitor
 
 R = TypeVar("R", bound=ports.Reader)
 
@@ -78,14 +79,8 @@ def key_variables(settings: Settings) -> set[str]:
 
     These are the keys of models and servers, the secrets of webhooks, and the headers of telemetry.
     """
-    sections = [settings.team.get(kind, {}) for kind in ("models", "servers")]
-    named = [table.get("key_env", "") for section in sections for table in section.values()]
-    webhooks = settings.doors.get("webhooks", {}).values()
-    named += [table.get("secret_env", "") for table in webhooks]
-    named.append(settings.doors.get("otel", {}).get("headers_env", ""))
-    gateway = settings.doors.get("gateway", {})
-    named += [gateway.get(f"{provider}_key_env", "") for provider in ("openai", "anthropic")]
-    return {str(name) for name in named} - {""}
+    secrets = settings.sections.list_secrets(SECTIONS)
+    return {variable for variable, title_of_file in secrets if not title_of_file}
 
 
 def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -> SecretMask:
@@ -151,7 +146,7 @@ class ProjectContext:
         Raises `LogKeyMissing` or `LogKeyChanged` if this machine remembers another key for the log,
         and `NoLedger` if there is neither a key nor a memory of one.
         """
-        from forum.backends.state_files import read_key
+        from forum.stores.state_files import read_key
 
         key = read_key(self.settings.key_file) if self.settings.key_file.exists() else None
         self._check_key(key.verifier() if key else None)
@@ -200,7 +195,7 @@ class ProjectContext:
 
         Raises `WrongWriteKey` if the key file belongs to another log.
         """
-        from forum.backends.state_files import read_write_keys
+        from forum.stores.state_files import read_write_keys
 
         path = self.settings.write_key_file
         # The second file exists only while a new epoch begins. After a crash between replacing the
@@ -216,7 +211,7 @@ class ProjectContext:
 
     def read_old_write_keys(self, origin: str) -> WriteKeys | None:
         """Return the keys that tagged the entries of a log that is left; None if they are gone."""
-        from forum.backends.state_files import read_write_keys
+        from forum.stores.state_files import read_write_keys
 
         path = self.settings.write_key_file
         keys = read_write_keys(path) if path.exists() else None
@@ -252,7 +247,7 @@ class ProjectContext:
     def _open_store(self) -> ports.Store:
         if self.settings.database:
             with require_extra("postgres"):
-                from forum.backends.postgres import PostgresStore
+                from forum.stores.postgres import PostgresStore
 
             return PostgresStore(
                 self.settings.database,
@@ -261,7 +256,7 @@ class ProjectContext:
                 after_look=self.remember_met,
                 databases=self.settings.databases,
             )
-        from forum.backends.sqlite import SqliteStore
+        from forum.stores.sqlite import SqliteStore
 
         return SqliteStore(self.settings.ledger_file, self.origin)
 
@@ -284,7 +279,7 @@ class ProjectContext:
 
     @cached_property
     def _archive_reader(self) -> "ArchiveReader":
-        from forum.backends.archive_stores import ArchiveReader
+        from forum.stores.archive_stores import ArchiveReader
 
         return ArchiveReader()
 
@@ -294,11 +289,11 @@ class ProjectContext:
         # Without a write key there is no secret to find the other processes by.
         if self.settings.database and self.write_keys is not None:
             with require_extra("postgres"):
-                from forum.backends.postgres_delta_bus import PostgresDeltaBus
+                from forum.stores.postgres_delta_bus import PostgresDeltaBus
 
             secret = self.write_keys.current.secret
             return PostgresDeltaBus(self.settings.database, self.origin, secret)
-        from forum.backends.delta_bus import LocalDeltaBus
+        from forum.stores.delta_bus import LocalDeltaBus
 
         return LocalDeltaBus()
 
@@ -343,7 +338,7 @@ class ProjectContext:
     @cached_property
     def control_keys(self) -> WriteKeys | None:
         """The key for entries about the log itself; only on the machine that signs."""
-        from forum.backends.state_files import read_write_keys
+        from forum.stores.state_files import read_write_keys
 
         path = self.control_key_file
         return read_write_keys(path) if path.exists() else None
@@ -395,7 +390,7 @@ class ProjectContext:
 
     def reload_write_keys(self) -> WriteKeys | None:
         """Read the write keys again: another process may have rotated them."""
-        from forum.backends.state_files import read_write_keys
+        from forum.stores.state_files import read_write_keys
 
         path = self.settings.write_key_file
         keys = read_write_keys(path) if path.exists() else None
@@ -422,7 +417,7 @@ class ProjectContext:
     @cached_property
     def monitor(self) -> "StoreMonitor":
         """The monitor of the database's availability; it logs each change."""
-        from forum.backends.store_monitor import StoreMonitor
+        from forum.stores.store_monitor import StoreMonitor
 
         return StoreMonitor(self.store, now, self._signed_size)
 
@@ -482,43 +477,43 @@ class ProjectContext:
     def stop_appends(self, origin: str) -> None:
         """Let nobody append to a log from now on, in any process; it can still be signed."""
         if self.settings.database:
-            from forum.backends import postgres
+            from forum.stores import postgres
 
             postgres.stop_appends(self.settings.database, origin, self.settings.databases)
         elif self.settings.ledger_file.exists():
-            from forum.backends import sqlite
+            from forum.stores import sqlite
 
             sqlite.stop_appends(self.settings.ledger_file, origin)
 
     def end_log(self, origin: str) -> None:
         """Let nobody change a log from now on, in any process, if it exists."""
         if self.settings.database:
-            from forum.backends import postgres
+            from forum.stores import postgres
 
             postgres.end_log(self.settings.database, origin, self.settings.databases)
         elif self.settings.ledger_file.exists():
-            from forum.backends import sqlite
+            from forum.stores import sqlite
 
             sqlite.end_log(self.settings.ledger_file, origin)
 
     def reopen_log(self, origin: str) -> None:
         """Let processes add to a log again that was ended."""
         if self.settings.database:
-            from forum.backends import postgres
+            from forum.stores import postgres
 
             postgres.reopen_log(self.settings.database, origin, self.settings.databases)
         elif self.settings.ledger_file.exists():
-            from forum.backends import sqlite
+            from forum.stores import sqlite
 
             sqlite.reopen_log(self.settings.ledger_file, origin)
 
     def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
         if self.settings.database:
             with require_extra("postgres"):
-                from forum.backends import postgres
+                from forum.stores import postgres
 
             return postgres.open_reader(self.settings.database, origin, self.settings.databases)
-        from forum.backends import sqlite
+        from forum.stores import sqlite
 
         if not self.settings.ledger_file.exists():
             raise NoSuchLog(origin)
@@ -536,14 +531,14 @@ class ProjectContext:
     @cached_property
     def registry(self) -> "ProjectRegistry":
         """What this machine remembers of its projects and their logs."""
-        from forum.backends.project_registry import ProjectRegistry
+        from forum.stores.project_registry import ProjectRegistry
 
         return ProjectRegistry(self.settings.state / "projects")
 
     @cached_property
     def place(self) -> "ProjectLocation":
         """Where this project is: the key under which the registry remembers it."""
-        from forum.backends.project_registry import ProjectLocation, public_address
+        from forum.stores.project_registry import ProjectLocation, public_address
 
         settings = self.settings
         return ProjectLocation(
@@ -555,7 +550,7 @@ class ProjectContext:
 
     def register(self) -> None:
         """Record that this log belongs to this project; notify if the project has moved."""
-        from forum.backends.project_registry import register_log
+        from forum.stores.project_registry import register_log
 
         key = self.verifier
         if not self._registers or not self.settings.key_file.exists():
@@ -579,7 +574,7 @@ class ProjectContext:
 
     def memory(self, origin: str, name: str, what: str = "a memory") -> "FileCheckpointStore":
         """Return a file in which this machine keeps a checkpoint of a log."""
-        from forum.backends.state_files import FileCheckpointStore
+        from forum.stores.state_files import FileCheckpointStore
 
         return FileCheckpointStore(self.log_folder(origin) / name, what)
 
@@ -605,7 +600,7 @@ class ProjectContext:
 
     def heads_of(self, origin: str) -> "StrandHeadFile":
         """Return the same for another log."""
-        from forum.backends.state_files import StrandHeadFile
+        from forum.stores.state_files import StrandHeadFile
 
         return StrandHeadFile(self.log_folder(origin) / "heads")
 
@@ -705,7 +700,7 @@ class ProjectContext:
         """Return a read-only snapshot whose rows are not checked yet."""
         if self.settings.database or "store" in self.__dict__:
             return self.store.snapshot()
-        from forum.backends.sqlite import open_reader
+        from forum.stores.sqlite import open_reader
 
         # Read first: this raises `LogKeyMissing` if this machine remembers a log here whose key is
         # gone, whereas `NoLedger` would advise to make a new log in its place.

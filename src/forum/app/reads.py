@@ -1,12 +1,15 @@
 """Reads of runs, gates and workers; nothing here changes the log."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from forum import tlog
-from forum.app.environment import DELIBERATION_KINDS, KINDS, POLL_INTERVAL_S, now
+from forum.app.environment import KINDS, POLL_INTERVAL_S, SESSION_KINDS
 from forum.app.formatting import explain_run_state
 from forum.app.project import ProjectContext
 from forum.app.record_figures import LogFigures, measure_log, measure_run
@@ -15,22 +18,17 @@ from forum.app.records import (
     ExplainedGate,
     GateOrigin,
     LocatedGate,
+    RunReader,
     RunView,
     decode_prefix,
     find_origin,
-    read_declined_team,
     read_opinion,
-    read_opinions,
     read_panel_opinion,
     read_run_name,
-    read_span_errors,
-    read_span_names,
-    read_title,
+    view_entries,
 )
 from forum.app.run_costs import CostAxis, CostTable, add_up_costs
 from forum.app.run_list import RunLister, RunPage, RunQuery
-from forum.deliberation.steps import NoteBody, Session
-from forum.deliberation.steps import SessionNote as Noted
 from forum.errors import (
     AmbiguousEntry,
     AmbiguousRun,
@@ -40,7 +38,7 @@ from forum.errors import (
     NoSuchGate,
     NoSuchRun,
 )
-from forum.ledger import kinds, ports
+from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.log import (
     Ledger,
@@ -50,33 +48,35 @@ from forum.ledger.log import (
     read_body,
     read_strand_entries,
 )
-from forum.work import run_fold
-from forum.work.claims import read_claims
-from forum.work.kinds import (
+from forum.runs import run_fold
+from forum.runs.kinds import (
     FINDINGS,
     REASON,
     TURN_PREFIX,
     AcceptedFacts,
     CheckFacts,
+    EvalOpenFacts,
     VerdictFacts,
     gate_strand,
     score_strand,
     task_strand,
 )
-from forum.work.plan import Plan, read_plan
-from forum.work.record_figures import RecordFigures
-from forum.work.report_fold import align_spans
-from forum.work.report_kinds import (
+from forum.runs.plan import Plan, read_plan
+from forum.runs.record_figures import RecordFigures
+from forum.runs.report_fold import align_spans
+from forum.runs.report_kinds import (
     TRACE_RUN_PREFIX,
     Provenance,
     ReportSourceFacts,
     is_run_id,
     span_strand,
 )
-from forum.work.run_comparison import Divergence, align_steps, compare_steps
-from forum.work.run_record import RunRecord, sort_by_index
-from forum.work.scores import RecordedScore, mark_latest
-from forum.work.shared_tasks import run_of
+from forum.runs.run_comparison import Divergence, align_steps, compare_steps
+from forum.runs.run_record import RunRecord, sort_by_index
+from forum.runs.scores import RecordedScore, mark_latest
+from forum.runs.session_steps import NoteBody, Session
+from forum.runs.session_steps import SessionNote as Noted
+from forum.runs.shared_tasks import run_of
 
 if TYPE_CHECKING:
     from forum.engine import AnswerReference, RunContext, RunRequest
@@ -105,7 +105,7 @@ def read_session_notes(
         Noted(entry.step, entry.facts, _bodies_of(ledger.store, entry))
         for strand in (MAIN_STRAND, *turns)
         for leaf, entry in read_strand_entries(ledger, run, strand)
-        if entry.kind in DELIBERATION_KINDS
+        if entry.kind in SESSION_KINDS
         if until is None or is_before(ledger.store, leaf, until)
     )
 
@@ -120,6 +120,12 @@ class RunReads:
 
     def __init__(self, project: ProjectContext) -> None:
         self._project = project
+
+    def is_evaluation(self, run: str) -> bool:
+        """Return whether a run records an evaluation."""
+        entries = read_strand_entries(self._project.ledger, run, MAIN_STRAND, 1)
+        _, entry = next(entries, (None, None))
+        return entry is not None and isinstance(entry.facts, EvalOpenFacts)
 
     def find_run(self, what: str) -> str:
         """Return the id of a run that is given by its id, a prefix of it, or one of its entries.
@@ -274,45 +280,31 @@ class RunReads:
 
         Raises `NoSuchRun`.
         """
-        recorded = self._read_entries(run, until.index if until else None)
-        state = run_fold.fold(recorded)
-        if until is not None and state.accepted is None and self.read_run(run).accepted:
+        entries = self._read_entries(run, until.index if until else None)
+        is_accepted = any(isinstance(entry.facts, AcceptedFacts) for _, entry in entries)
+        if until is not None and not is_accepted and self.read_run(run).accepted:
             raise NoSuchRun(f"{run} had no request at that time")
-        if state.accepted is None and not state.is_reported:
-            raise NoSuchRun(run)  # the log's own run, or an evaluation
-        bodies = self._main_bodies(run, state)
-        request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
-        tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
-        errors = {task.id: self._task_error(task) for task in tasks if task.result}
-        errors |= read_span_errors(state, self._body_at)
-        entries = self._indexes({task.id: task.last for task in tasks})
-        session, notes = self._read_session(run, state, until.index if until else None)
-        has_failed = state.outcome not in (None, kinds.Outcome.OK)
-        return RunView(
-            run=run,
-            state=state,
-            at=until.entry.ts if until else now(),
-            request=request.decode(errors="replace") if request is not None else None,
-            plan=read_plan(plan) if plan is not None else None,
-            answer=answer,
-            errors={task: error for task, error in errors.items() if error},
-            gates=tuple(self.open_gates(run, state)),
-            entries=entries,
+        store = self._project.store
+        reader = RunReader(run, entries, partial(read_body, store), store.indexes)
+        view = view_entries(reader)
+        # Only the log has the runs within and the scores, which are beside the run.
+        return replace(
+            view,
+            at=until.entry.ts if until else view.at,
             until=until.index if until else None,
-            claims=read_claims(bodies.get("claims", b"")),
-            places=self._entry_indexes(state),
-            session=session,
-            notes=notes,
-            replies=self._failed_replies(tasks) if has_failed else {},
-            opinions=read_opinions(tasks, self._body_at),
-            check_details=self._check_details(run) if state.checks else {},
+            errors={**view.errors, **self._explain_inner_runs(view)},
+            gates=tuple(self.open_gates(run, view.state)),
             scores=self.read_scores(run, until.index if until else None),
-            name=self.name_of(state),
-            names=read_span_names(state, self._body_at),
-            title=read_title(run, state, (entry for _, entry in recorded), self._body_at),
-            origin=find_origin(entry for _, entry in recorded),
-            declined_team=read_declined_team(bodies.get("policy")),
         )
+
+    def _explain_inner_runs(self, view: RunView) -> dict[str, str]:
+        """Return why the inner runs of tasks failed whose calls say nothing of it."""
+        return {
+            task.id: explain_run_state(self.view_run(task.delegated.run))
+            for task in list(view.state.tasks.values())[:MAX_DETAILED_TASKS]
+            if task.id not in view.errors and task.delegated is not None
+            if run_fold.has_failed_inner_run(task)
+        }
 
     def name_of(self, state: run_fold.Run) -> str:
         """Return the name of a reported run: as it was given, or its label if that was erased."""
@@ -332,14 +324,6 @@ class RunReads:
             )
             return opinion.feedback if opinion else ""
         return ""
-
-    def _check_details(self, run: str) -> dict[str, str]:
-        """Return what was found in each check of a run's answer, by entry id in hex."""
-        return {
-            leaf.hex(): decode_prefix(read_body(self._project.store, entry, "detail"))
-            for leaf, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND)
-            if isinstance(entry.facts, CheckFacts) and "detail" in entry.bodies
-        }
 
     def read_scores(self, run: str, until: int | None = None) -> tuple[RecordedScore, ...]:
         """Return the scores of a run, its tasks and its answer, the oldest first."""
@@ -365,48 +349,11 @@ class RunReads:
             run, entries, lambda located, name: read_body(self._project.store, located.entry, name)
         )
 
-    def _failed_replies(self, tasks: Sequence[run_fold.TaskRun]) -> dict[str, str]:
-        """Return the beginning of the last reply of each task that did not pass."""
-        last = {
-            task.id: run_fold.last_reply_position(task)
-            for task in tasks
-            if task.state is not run_fold.TaskState.PASSED
-        }
-        replies = {name: self._body_prefix(at, "output") for name, at in last.items() if at}
-        return {name: words for name, words in replies.items() if words}
-
-    def _read_session(
-        self, run: str, state: run_fold.Run, until: int | None
-    ) -> tuple[Session | None, tuple[Noted, ...]]:
-        """Return a panel's session in a run, and its entries so far."""
-        if state.planned:
-            return None, ()
-        notes = read_session_notes(self._project.ledger, run, state, until)
-        with suppress(BodyGone):
-            return (self.read_session(run, state) if notes else None), notes
-        return None, notes
-
     def read_session(self, run: str, state: run_fold.Run | None = None) -> Session:
         """Return the session of a panel: its request, policy and start."""
         order = self.read_run_request(run)
         started = (state or self.read_run(run)).begun
         return Session(order.request, order.policy, started)
-
-    def _entry_indexes(self, state: run_fold.Run) -> dict[str, int]:
-        """Return the indexes of route, checks, tool uses, spans, gaps and notes, by id in hex."""
-        uses = [use for task in state.tasks.values() for use in task.uses][:MAX_DETAILED_TASKS]
-        named = [state.route, *(leaf for leaf, _ in state.checks)]
-        named += [use.outcome or use.entry for use in uses]
-        named += [span.last for span in list(state.report.spans.values())[:MAX_DETAILED_TASKS]]
-        named += [gap.entry for gap in state.report.gaps]
-        named += [note.entry for note in state.report.notes[:MAX_DETAILED_TASKS]]
-        return self._indexes({leaf.hex(): leaf for leaf in named if leaf})
-
-    def _indexes(self, named: Mapping[str, tlog.Hash | None]) -> dict[str, int]:
-        """Return the indexes of entries by name, with one query."""
-        leaves = {name: leaf for name, leaf in named.items() if leaf}
-        pairs = zip(leaves, self._project.store.indexes(list(leaves.values())), strict=True)
-        return {name: index for name, index in pairs if index is not None}
 
     def request_of(self, run: str) -> str | None:
         """Return the request text of a run, or None if it was erased."""
@@ -426,17 +373,6 @@ class RunReads:
                 if body is not None:
                     bodies[name] = body
         return bodies
-
-    def _task_error(self, task: run_fold.TaskRun) -> str:
-        """Return what went wrong in the last call of a task: its error, or why its run failed."""
-        error = self._body_prefix(task.result.reply_at if task.result else None, "error")
-        if error or task.delegated is None or not run_fold.has_failed_inner_run(task):
-            return error
-        return explain_run_state(self.view_run(task.delegated.run))
-
-    def _body_prefix(self, at: ports.Position | None, name: str) -> str:
-        """Return the beginning of a body as text."""
-        return decode_prefix(self._body_at(at, name))
 
     def read_text(self, at: ports.Position | None, name: str) -> str | None:
         """Return a body as text; None if it is absent or erased."""

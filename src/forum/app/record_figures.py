@@ -10,8 +10,8 @@ from forum.app.project import ProjectContext
 from forum.errors import NoSuchRun, TamperDetected
 from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.ports import Reader
-from forum.work.kinds import DelegationFacts
-from forum.work.record_figures import RecordFigures, RecordTally
+from forum.runs.kinds import DelegationFacts
+from forum.runs.record_figures import RecordFigures, RecordTally
 
 
 class LogFigures(Struct, frozen=True):

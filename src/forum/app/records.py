@@ -1,37 +1,38 @@
 """Views of a run, read from the database or from a bundle."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from forum.app.environment import DELIBERATION_KINDS, KINDS, now
-from forum.deliberation.steps import NoteBody, Session
-from forum.deliberation.steps import SessionNote as Noted
+from forum.app.environment import KINDS, SESSION_KINDS, now
 from forum.errors import (
     NoSuchRun,
 )
 from forum.ledger import ports
-from forum.ledger.bundle import BundleReader
-from forum.ledger.entry import Entry
+from forum.ledger.bundle import PACK_END, BundleReader
+from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import (
     LocatedEntry,
     check_body,
 )
-from forum.work import run_fold
-from forum.work.claims import ActionClaim, read_claims
-from forum.work.conversation.titles import make_title
-from forum.work.kinds import FINDINGS, AcceptedFacts, CheckFacts
-from forum.work.plan import Plan, read_plan
-from forum.work.policy import Policy, read_policy
-from forum.work.report_kinds import Names, Provenance, ReportSourceFacts, decode_names, span_strand
-from forum.work.roles.opinions import Opinion, parse_opinion
-from forum.work.run_record import RunRecord, sort_by_index
-from forum.work.run_summary import tally_entries
-from forum.work.scores import RecordedScore
+from forum.runs import run_fold
+from forum.runs.claims import ActionClaim, read_claims
+from forum.runs.conversation.titles import make_title
+from forum.runs.kinds import FINDINGS, TURN_PREFIX, AcceptedFacts, CheckFacts, task_strand
+from forum.runs.plan import Plan, read_plan
+from forum.runs.policy import Policy, read_policy
+from forum.runs.report_kinds import Names, Provenance, ReportSourceFacts, decode_names, span_strand
+from forum.runs.roles.opinions import Opinion, parse_opinion
+from forum.runs.run_record import RunRecord, sort_by_index
+from forum.runs.run_summary import tally_entries
+from forum.runs.scores import RecordedScore
+from forum.runs.session_steps import NoteBody, Session
+from forum.runs.session_steps import SessionNote as Noted
+from forum.tlog import Hash
 
 if TYPE_CHECKING:
     from forum.verify import (
@@ -149,11 +150,22 @@ def verify_bundle_file(
     path: Path, trust: "Trust", progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> "Report":
     """Verify the bundle in a file, without reading all of it into memory."""
-    from forum.backends.state_files import FileByteSource
+    from forum.stores.state_files import FileByteSource
     from forum.verify import verify_bundle
 
     with path.open("rb") as file:
         return verify_bundle(FileByteSource(file.fileno()), KINDS, trust, progress)
+
+
+def is_pack_file(path: Path) -> bool:
+    """Return whether a file is an evidence pack, and not a bundle of one run."""
+    from zipfile import BadZipFile, ZipFile
+
+    try:
+        with ZipFile(path) as archive:
+            return PACK_END in archive.namelist()
+    except (BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
 
 
 @contextmanager
@@ -162,7 +174,7 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
 
     Bodies are compared with the commitments of their entries. Raises `Malformed`, `TamperDetected`.
     """
-    from forum.backends.state_files import FileByteSource
+    from forum.stores.state_files import FileByteSource
 
     with path.open("rb") as file:
         bundle = BundleReader(FileByteSource(file.fileno()))
@@ -181,74 +193,139 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
         yield RunRecord(bundle.run, own, read)
 
 
+class RunReader(Struct, frozen=True):
+    """The entries of a run in a database or a bundle, and what reads their bodies and indexes."""
+
+    run: str
+    entries: Sequence[run_fold.IdentifiedEntry]
+    read: Callable[[Entry[Any], str], bytes | None]
+    """Returns the content of a body; None if it was erased or left out."""
+    find_indexes: Callable[[Sequence[Hash]], Sequence[int | None]]
+    """Returns the indexes of entries in the log, by their ids."""
+
+    def name_indexes(self, named: Mapping[str, Hash | None]) -> dict[str, int]:
+        """Return the indexes of entries by name, with one query."""
+        leaves = {name: leaf for name, leaf in named.items() if leaf}
+        pairs = zip(leaves, self.find_indexes(list(leaves.values())), strict=True)
+        return {name: index for name, index in pairs if index is not None}
+
+    def read_bodies(self, entry: Entry[Any]) -> tuple[NoteBody, ...]:
+        """Return the bodies of an entry that were not erased."""
+        bodies = {name: self.read(entry, name) for name in entry.bodies}
+        return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
+
+
 def view_record(record: RunRecord) -> RunView:
     """Return the view of a recorded run, without any store. Raises `NoSuchRun`."""
-    state = run_fold.fold((entry.leaf, entry.entry) for entry in record.entries)
-    if state.accepted is None and not state.is_reported:
-        raise NoSuchRun(record.run)
+    located = {entry.leaf: entry for entry in record.entries}
     places = {entry.position: entry for entry in record.entries}
-    indexes = {entry.leaf: entry.index for entry in record.entries if entry.index is not None}
+
+    def read(entry: Entry[Any], name: str) -> bytes | None:
+        return record.read(places[ports.Position(entry.run, entry.strand, entry.n)], name)
+
+    def find_indexes(leaves: Sequence[Hash]) -> list[int | None]:
+        return [located[leaf].index for leaf in leaves]
+
+    entries = [(leaf, entry.entry) for leaf, entry in located.items()]
+    return view_entries(RunReader(record.run, entries, read, find_indexes))
+
+
+def view_entries(reader: RunReader) -> RunView:
+    """Return the view of a run as far as its own entries say. Raises `NoSuchRun`."""
+    state = run_fold.fold(reader.entries)
+    if state.accepted is None and not state.is_reported:
+        raise NoSuchRun(reader.run)  # the log's own run, or an evaluation
+    entries = {(entry.strand, entry.n): entry for _, entry in reader.entries}
 
     def read_at(at: ports.Position | None, name: str) -> bytes | None:
-        entry = places.get(at) if at else None
-        return record.read(entry, name) if entry and name in entry.entry.bodies else None
+        entry = entries.get((at.strand, at.n)) if at else None
+        return reader.read(entry, name) if entry and name in entry.bodies else None
 
-    requests = (e.position for e in record.entries if isinstance(e.entry.facts, AcceptedFacts))
-    accepted = next(requests, None)
-    planned = next((entry.position for entry in record.entries if entry.leaf == state.plan), None)
-    request, plan = read_at(accepted, "request"), read_at(planned, "plan")
+    main = [(leaf, entry) for leaf, entry in reader.entries if entry.strand == MAIN_STRAND]
+    accepted = next((e for _, e in main if isinstance(e.facts, AcceptedFacts)), None)
+    planned = next((e for leaf, e in main if leaf == state.plan), None)
+    request, plan, policy = (
+        reader.read(entry, name) if entry and name in entry.bodies else None
+        for entry, name in ((accepted, "request"), (planned, "plan"), (accepted, "policy"))
+    )
     tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
     errors = {t.id: decode_prefix(read_at(t.result.reply_at, "error")) for t in tasks if t.result}
     errors |= read_span_errors(state, read_at)
-    replies = {
-        t.id: decode_prefix(read_at(run_fold.last_reply_position(t), "output")) for t in tasks
-    }
-    notes = tuple(
-        Noted(entry.entry.step, entry.entry.facts, _bodies_in(record, entry))
-        for entry in record.entries
-        if entry.entry.kind in DELIBERATION_KINDS
-    )
-    policy = read_at(accepted, "policy")
+    notes = () if state.planned else _read_notes(reader, state)
     session = None
     if notes and request is not None and policy is not None:
         session = Session(request.decode(errors="replace"), read_policy(policy), state.begun)
     return RunView(
-        run=record.run,
+        run=reader.run,
         state=state,
         at=now(),
         request=request.decode(errors="replace") if request is not None else None,
         plan=read_plan(plan) if plan is not None else None,
         answer=read_at(state.answer_at, "answer"),
         errors={name: words for name, words in errors.items() if words},
-        gates=tuple((record.run, gate) for gate in state.open_gates),
-        entries={t.id: indexes[t.last] for t in tasks if t.last in indexes},
+        gates=tuple((reader.run, gate) for gate in state.open_gates),
+        entries=reader.name_indexes({task.id: task.last for task in tasks}),
         claims=read_claims(read_at(state.answer_at, "claims") or b""),
-        places={leaf.hex(): index for leaf, index in indexes.items()},
+        places=_find_places(state, reader),
         session=session,
         notes=notes,
-        replies={name: words for name, words in replies.items() if words},
+        replies=_read_failed_replies(state, tasks, read_at),
         opinions=read_opinions(tasks, read_at),
         check_details={
-            entry.leaf.hex(): decode_prefix(record.read(entry, "detail"))
-            for entry in record.entries
-            if isinstance(entry.entry.facts, CheckFacts) and "detail" in entry.entry.bodies
+            leaf.hex(): decode_prefix(reader.read(entry, "detail"))
+            for leaf, entry in main
+            if isinstance(entry.facts, CheckFacts) and "detail" in entry.bodies
         },
         name=read_run_name(state, read_at),
         names=read_span_names(state, read_at),
-        title=read_title(record.run, state, (e.entry for e in record.entries), read_at),
-        origin=find_origin(located.entry for located in record.entries),
+        title=read_title(reader.run, state, entries.values(), read_at),
+        origin=find_origin(entries.values()),
         declined_team=read_declined_team(policy),
     )
+
+
+def _read_notes(reader: RunReader, state: run_fold.Run) -> tuple[Noted, ...]:
+    """Return the entries of a panel's session: those of the run, and then those of each turn."""
+    turns = (task_strand(name) for name in state.tasks if name.startswith(TURN_PREFIX))
+    # No other strand is part of a session, whatever somebody wrote there.
+    places = {strand: place for place, strand in enumerate((MAIN_STRAND, *turns))}
+    noted = [
+        entry
+        for _, entry in reader.entries
+        if entry.kind in SESSION_KINDS and entry.strand in places
+    ]
+    noted.sort(key=lambda entry: (places[entry.strand], entry.n))
+    return tuple(Noted(e.step, e.facts, reader.read_bodies(e)) for e in noted)
+
+
+def _find_places(state: run_fold.Run, reader: RunReader) -> dict[str, int]:
+    """Return the indexes of route, checks, tool uses, spans, gaps and notes, by id in hex."""
+    uses = [use for task in state.tasks.values() for use in task.uses][:MAX_DETAILED_TASKS]
+    named = [state.route, *(leaf for leaf, _ in state.checks)]
+    named += [use.outcome or use.entry for use in uses]
+    named += [span.last for span in list(state.report.spans.values())[:MAX_DETAILED_TASKS]]
+    named += [gap.entry for gap in state.report.gaps]
+    named += [note.entry for note in state.report.notes[:MAX_DETAILED_TASKS]]
+    return reader.name_indexes({leaf.hex(): leaf for leaf in named if leaf})
+
+
+def _read_failed_replies(
+    state: run_fold.Run, tasks: Iterable[run_fold.TaskRun], read_at: "BodyReader"
+) -> dict[str, str]:
+    """Return the beginning of the last reply of each task that did not pass in a failed run."""
+    if state.outcome in (None, Outcome.OK):
+        return {}
+    failed = (task for task in tasks if task.state is not run_fold.TaskState.PASSED)
+    replies = {
+        task.id: decode_prefix(read_at(run_fold.last_reply_position(task), "output"))
+        for task in failed
+    }
+    return {name: words for name, words in replies.items() if words}
 
 
 def read_declined_team(policy: bytes | None) -> tuple[str, ...]:
     """Return the models of a recorded policy that are too small for the team that was asked for."""
     return () if policy is None else read_policy(policy).declined_team
-
-
-def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]:
-    bodies = {name: record.read(located, name) for name in located.entry.bodies}
-    return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 
 
 def read_opinion(body: bytes | None) -> Opinion | None:

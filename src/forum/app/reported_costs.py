@@ -16,13 +16,12 @@ def price_reported_call(
     `tokens` are the input, the output, and the parts of the input read from and written to the
     cache.
     """
-    from forum.models.prices import BilledTokens
+    from forum.models.prices import count_tokens
 
     price = _find_price(model, provider)
     if price is None:
         return 0, ""
-    given, output, cache_read, cache_write = tokens
-    return price.cost(BilledTokens(given, output, cache_read, cache_write)), price.id
+    return price.cost(count_tokens(*tokens)), price.id
 
 
 def _find_price(model: str, provider: str) -> "Price | None":

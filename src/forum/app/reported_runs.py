@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from forum.app.records import RunView
 from forum.ledger.kinds import Outcome
-from forum.work import run_fold
-from forum.work.report_fold import SpanRecord
-from forum.work.report_kinds import GapReason, Operation, Provenance, ReportGapFacts, span_strand
+from forum.runs import run_fold
+from forum.runs.report_fold import SpanRecord
+from forum.runs.report_kinds import GapReason, Operation, Provenance, ReportGapFacts, span_strand
 
 _PROVENANCES: Mapping[Provenance, str] = {
     Provenance.DRIVEN: "the engine recorded each step before it was made",

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from forum.app.project import ProjectContext
 from forum.app.run_list import MAX_SCANNED_RUNS, ListedRun, RunLister, RunQuery
 from forum.ledger.ports import Amount
-from forum.work.kinds import StopReason
-from forum.work.run_summary import OTHER_AGENTS, RunCost
+from forum.runs.kinds import StopReason
+from forum.runs.run_summary import OTHER_AGENTS, RunCost
 
 MAX_COST_KEYS = 1000
 """How many days, agents, models or lanes are told apart; reporters name agents as they like."""

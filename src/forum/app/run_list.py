@@ -18,11 +18,11 @@ from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Commitment, leaf_of
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Position, RunSummaryRow
-from forum.work import run_fold, run_summary
-from forum.work.conversation.titles import make_title
-from forum.work.plan import read_plan
-from forum.work.report_kinds import Provenance, decode_names
-from forum.work.run_words import RunOutcome
+from forum.runs import run_fold, run_summary
+from forum.runs.conversation.titles import make_title
+from forum.runs.plan import read_plan
+from forum.runs.report_kinds import Provenance, decode_names
+from forum.runs.run_words import RunOutcome
 
 MAX_SCANNED_RUNS = 10_000
 """How many runs one request of a client may pass over in search of those that match."""

@@ -5,7 +5,7 @@ from forum.errors import ArchiveUnreachable
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import Commitment
 from forum.ledger.ports import Position
-from forum.work.conversation.text_search import SKIPPED_BODIES, body_contains
+from forum.runs.conversation.text_search import SKIPPED_BODIES, body_contains
 
 MAX_SEARCHED_BYTES = 1 << 25
 """How many bytes of bodies one request of a client may read."""

@@ -21,33 +21,36 @@ from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
 from forum.errors import TENANT_SCOPE, BadSettings, Malformed, QuotaReached, StoreFailed
+from forum.feature import load_parts
+from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import (
     Ledger,
 )
-from forum.work.gate_rules import GateRule
-from forum.work.kinds import (
+from forum.runs.gate_rules import GateRule
+from forum.runs.kinds import (
     AcceptedFacts,
     Decider,
     GateDecisionByFacts,
     GateDecisionFacts,
 )
-from forum.work.policy import Answer
-from forum.work.run_comparison import Divergence
-from forum.work.shared_caps import LEDGER, Period, SharedCap, tenant_limits
-from forum.work.team_settings import read_gate_rules, read_shared_caps
-from forum.work.telemetry_settings import read_telemetry_settings
+from forum.runs.policy import Answer
+from forum.runs.report_closing import DEFAULT_PATIENCE, ReportPatience
+from forum.runs.run_comparison import Divergence
+from forum.runs.shared_caps import LEDGER, Period, SharedCap, tenant_limits
+from forum.runs.team_settings import read_gate_rules, read_shared_caps
 
 _GAUGES_TIMEOUT_S = 1.0
 """How long a scrape waits for what is read from the database."""
 
 if TYPE_CHECKING:
-    from forum.backends.claiming_worker import ClaimingWorker
     from forum.engine import AnswerEncoder, IdempotencyKey, RunRequest, SharedBudgets
-    from forum.work.plan import RunBudget
-    from forum.work.policy import Policy as WorkPolicy
+    from forum.runs.claims import ClaimFinder
+    from forum.runs.plan import RunBudget
+    from forum.runs.policy import Policy as WorkPolicy
+    from forum.stores.claiming_worker import ClaimingWorker
 
 
 class BudgetStatus(Struct, frozen=True):
@@ -82,6 +85,12 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
         return f"{day:%Y-%m-%d}", round((day + timedelta(days=1)).timestamp() * 1e6)
     following = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
     return f"{day:%Y-%m}", round(following.timestamp() * 1e6)
+
+
+def load_claim_finder() -> "ClaimFinder":
+    """Return what finds claims in replies; without such a feature, nothing is found."""
+    finder: ClaimFinder = next(load_parts(FEATURES, "find_claims"), lambda _text, _receipts: ())
+    return finder
 
 
 def _open_encoder() -> "AnswerEncoder | None":
@@ -142,7 +151,8 @@ class RunOperations:
                 gate_rules=self.gate_rules,
                 budgets=self.budgets,
                 open_encoder=_open_encoder,
-                report_patience=read_telemetry_settings(self._project.settings.doors).patience,
+                find_claims=load_claim_finder(),
+                report_patience=self._report_patience(),
                 shares_tasks=worker_class.shares_tasks,
             )
             worker = worker_class(engine, self._project.store, capacity, report)
@@ -158,22 +168,30 @@ class RunOperations:
                 self._worker = None
             worker.close(patience)
 
+    def _report_patience(self) -> ReportPatience:
+        """Return how long reported runs stay open, as the section of a feature says, if any."""
+        read = next(load_parts(FEATURES, "report_patience"), None)
+        patience: ReportPatience = (
+            read(self._project.settings.sections) if read else DEFAULT_PATIENCE
+        )
+        return patience
+
     def _choose_worker(self) -> "tuple[type[ClaimingWorker], str]":
         """Return the class of workers that the settings name, and the address of its queue."""
         settings = self._project.settings
         if settings.runner == "claims":
-            from forum.backends.claiming_worker import ClaimingWorker
+            from forum.stores.claiming_worker import ClaimingWorker
 
             return ClaimingWorker, ""
         if settings.runner == "temporal":
-            with require_extra("temporal"), import_without_gc("forum.backends.temporal_worker"):
-                from forum.backends.temporal_worker import TemporalWorker
+            with require_extra("temporal"), import_without_gc("forum.stores.temporal_worker"):
+                from forum.stores.temporal_worker import TemporalWorker
             return TemporalWorker, settings.temporal_address or ""
         if not settings.database:
             where = settings.origins.get("worker.runner", "forum.toml")
             raise BadSettings(where, '[worker] runner = "dbos" needs Postgres: set [database] url')
-        with require_extra("dbos"), import_without_gc("forum.backends.dbos_worker"):
-            from forum.backends.dbos_worker import DbosWorker
+        with require_extra("dbos"), import_without_gc("forum.stores.dbos_worker"):
+            from forum.stores.dbos_worker import DbosWorker
         return DbosWorker, settings.database
 
     def metric_samples(self) -> list[metrics.Sample]:
@@ -279,14 +297,12 @@ class RunOperations:
     @cached_property
     def shared_caps(self) -> tuple[SharedCap, ...]:
         """The operator's caps for keys, lanes and the ledger, per day or month."""
-        file = str(self._project.settings.file or self._project.settings.user_file)
-        return read_shared_caps(file, self._project.settings.team)
+        return read_shared_caps(self._project.settings.sections)
 
     @cached_property
     def gate_rules(self) -> tuple[GateRule, ...]:
         """The operator's rules about what needs approval, whatever a submitter asks for."""
-        file = str(self._project.settings.file or self._project.settings.user_file)
-        return read_gate_rules(file, self._project.settings.team)
+        return read_gate_rules(self._project.settings.sections)
 
     def budget_status(self) -> tuple[BudgetStatus, ...]:
         """Return the use of each cap in the current day or month."""
@@ -309,7 +325,7 @@ class RunOperations:
         accepted: a submitter must not know it. A fork keeps that of its run, whose replies it
         reuses for the same prompts.
         """
-        from forum.work.call_rules import CURRENT_RULES
+        from forum.runs.call_rules import CURRENT_RULES
 
         # A worker of release 0.1 refuses a policy that names a version.
         version = 0 if self._may_have_old_workers else CURRENT_RULES
@@ -381,16 +397,23 @@ class RunOperations:
         import asyncio
         from tempfile import TemporaryDirectory
 
-        from forum.backends.sqlite import SqliteStore
         from forum.engine import replay_run
         from forum.models import make_model, open_tools
+        from forum.stores.sqlite import SqliteStore
 
         with TemporaryDirectory() as folder:
             store = SqliteStore(Path(folder) / "replay.db", self._project.origin)
             try:
                 scratch = Ledger(store, KINDS, now, new_salt, mask=self._project.mask)
                 parted = asyncio.run(
-                    replay_run(self._project.ledger, run, scratch, make_model, open_tools)
+                    replay_run(
+                        self._project.ledger,
+                        run,
+                        scratch,
+                        make_model,
+                        open_tools,
+                        load_claim_finder(),
+                    )
                 )
                 inspect(scratch)
                 return parted

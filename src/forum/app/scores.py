@@ -9,8 +9,8 @@ from forum.ledger.body import text_content
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import read_strand_entries
 from forum.ledger.strand import Attachment, Draft
-from forum.work import kinds
-from forum.work.scores import RecordedScore, Score, check_score
+from forum.runs import kinds
+from forum.runs.scores import RecordedScore, Score, check_score
 
 
 class ScoreOperations:

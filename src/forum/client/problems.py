@@ -1,275 +1,32 @@
-"""Errors of the client: a class for each problem type of the server, and for lost connections.
+"""The errors of the client; each is also of a family of `forum.errors`.
 
-    ForumError
-    ├── ServerProblem           the server refused a request (RFC 9457); subclasses by `type`
-    │   ├── NotFoundProblem     also a `NotFound`, as every class is also of its family
-    │   ├── ConflictProblem
-    │   │   ├── RunEndedProblem, GateDecidedProblem, GateMovedProblem, ...
-    │   └── ...
-    ├── ServerUnreachable       no reply: the connection failed or was lost
-    │   └── RequestTimeout      no reply in time
-    └── ReplyUnreadable         a reply is not in the form that the API declares
-
-Each class is also of a family of `forum.errors`: `except errors.NotFound` catches an unknown run
-in this process, and one that a server does not know.  No error holds the key.
+`except errors.NotFound` catches an unknown run in this process, and one that a server does not
+know.  `forum_client` imports nothing of Forum, so each of its classes has a subclass here that is
+of both, and is raised in its place.
 """
 
-import msgspec
-
-from forum.errors import (
-    Conflict,
-    ForumError,
-    Invalid,
-    LimitReached,
-    NotFound,
-    ProblemType,
-    Unavailable,
-    Untrusted,
-)
-
-
-class ServerProblem(ForumError):
-    """The server refused a request.  `type` is stable; `detail` is for people."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    retry_after: float | None
-    """Seconds after which the server suggests a retry."""
-
-    remedy = "correct the request, or ask the operator of the server"
-
-    def __str__(self) -> str:
-        return f"{self.title}: {self.detail}" if self.detail else self.title
-
-
-class BadRequestProblem(ServerProblem, Invalid):
-    """The server cannot read the request."""
-
-    problem = ProblemType.BAD_REQUEST
-
-
-class NoKeyProblem(ServerProblem, Untrusted):
-    """The key is missing, unknown, expired or revoked."""
-
-    problem = ProblemType.NO_KEY
-
-
-class ForbiddenProblem(ServerProblem):
-    """The key has not the scope that the operation needs."""
-
-    problem = ProblemType.FORBIDDEN
-
-
-class WrongHostProblem(ForbiddenProblem):
-    """The server does not serve under the name of this URL."""
-
-    problem = ProblemType.WRONG_HOST
-
-
-class NotFoundProblem(ServerProblem, NotFound):
-    """The server has no such run, entry, key or address."""
-
-    problem = ProblemType.NOT_FOUND
-
-
-class MethodNotAllowedProblem(ServerProblem, Invalid):
-    """The address does not support the method: client and server are of different releases."""
-
-    problem = ProblemType.NO_METHOD
-
-
-class ConflictProblem(ServerProblem, Conflict):
-    """The request does not fit the state that the log is in now."""
-
-    problem = ProblemType.CONFLICT
-
-
-class RunEndedProblem(ConflictProblem):
-    """The run has ended."""
-
-    problem = ProblemType.ENDED
-
-
-class GateDecidedProblem(ConflictProblem):
-    """The gate was decided already."""
-
-    problem = ProblemType.DECIDED
-
-
-class GateMovedProblem(ConflictProblem):
-    """The content of the gate is another one than the digest says.  Show it again, then decide."""
-
-    problem = ProblemType.MOVED
-
-
-class KeyReusedProblem(ConflictProblem):
-    """The idempotency key was used for another request."""
-
-    problem = ProblemType.REUSED_KEY
-
-
-class NotSignedProblem(ConflictProblem):
-    """No signed checkpoint covers the entry yet.  Retry in a second."""
-
-    problem = ProblemType.NOT_SIGNED
-
-
-class BodyGoneProblem(ServerProblem, Conflict):
-    """The body was erased, or is missing."""
-
-    problem = ProblemType.GONE
-
-
-class TooLargeProblem(ServerProblem, Invalid):
-    """The request is larger than the server accepts."""
-
-    problem = ProblemType.TOO_LARGE
-
-
-class MediaTypeProblem(ServerProblem, Invalid):
-    """The server does not accept this media type."""
-
-    problem = ProblemType.WRONG_TYPE
-
-
-class UnprocessableProblem(ServerProblem, Invalid):
-    """The request could never be carried out."""
-
-    problem = ProblemType.UNFIT
-
-
-class RateLimitProblem(ServerProblem, Unavailable):
-    """The key sends too many requests.  `retry_after` says when the next one is accepted."""
-
-    problem = ProblemType.TOO_FAST
-
-
-class ShareInUseProblem(ServerProblem, LimitReached):
-    """The key or the ledger has as much in use as it may have at once."""
-
-    problem = ProblemType.SHARE_IN_USE
-
-
-class CapReachedProblem(ServerProblem, LimitReached):
-    """A cap of the operator over many runs is reached."""
-
-    problem = ProblemType.CAPPED
-
-
-class InternalProblem(ServerProblem):
-    """The server failed.  Its log says why."""
-
-    problem = ProblemType.BROKEN
-
-
-class UnavailableProblem(ServerProblem, Unavailable):
-    """The server, or its database, is temporarily unavailable."""
-
-    problem = ProblemType.UNAVAILABLE
-
-
-class SlowRequestProblem(UnavailableProblem):
-    """The request took too long.  It may have been carried out."""
-
-    problem = ProblemType.TOO_SLOW
-
-
-class ServerUnreachable(Unavailable):
-    """No reply came: the connection failed, or was lost.  The request may have been carried out."""
-
-    address: str
-    why: str
-
-    text = "{address} cannot be reached: {why}. Check the URL, and that the server runs."
-    remedy = "forum serve"
-
-
-class RequestTimeout(ServerUnreachable):
-    """No reply came in time.  The request may have been carried out."""
-
-    text = "{address} did not reply in time: {why}. Try again, or raise the timeout."
-
-
-class ReplyUnreadable(Untrusted):
-    """A reply is not in the form that the API declares."""
-
-    address: str
-    why: str
-
-    text = "the reply of {address} cannot be read: {why}. Client and server may differ in release."
-
-
-_GATEWAY_STATUSES = (502, 504)
-"""Statuses of a proxy that cannot reach the server."""
-
-
-class OpenAIErrorDetails(msgspec.Struct, frozen=True):
-    """The error of an OpenAI-compatible operation."""
-
-    message: str = ""
-
-
-class ProblemDetails(msgspec.Struct, frozen=True):
-    """The members of a problem (RFC 9457).  All are optional: a proxy may answer for the server."""
-
-    type: str = ""
-    title: str = ""
-    detail: str = ""
-    error: OpenAIErrorDetails = OpenAIErrorDetails()
-    """Instead of the others, in replies of the OpenAI-compatible operations."""
-
-
-def _problem_classes() -> dict[ProblemType, type[ServerProblem]]:
-    """Return the class of each problem type."""
-    classes: dict[ProblemType, type[ServerProblem]] = {}
-    waiting = list(ServerProblem.__subclasses__())
-    # By the subclasses, so that a class cannot be forgotten in a table.
-    while waiting:
-        kind = waiting.pop()
-        classes[kind.problem] = kind
-        waiting += kind.__subclasses__()
-    return classes
-
-
-CLASSES = _problem_classes()
-_BY_TYPE = {problem.type: kind for problem, kind in CLASSES.items()}
-
-
-def problem_from_reply(status: int, content: bytes, retry_after: str | None) -> ServerProblem:
-    """Return the error for a reply with a status of 400 or more."""
-    details = _read_details(content)
-    kind = _BY_TYPE.get(details.type) or _class_of_status(status)
-    # A server of another release may word the title differently: its own words are shown.
-    title = details.title or kind.problem.title
-    return kind(
-        details.type,
-        title,
-        status,
-        details.detail or details.error.message,
-        _read_seconds(retry_after),
-    )
-
-
-def _read_details(content: bytes) -> ProblemDetails:
-    try:
-        return msgspec.json.decode(content, type=ProblemDetails)
-    except (msgspec.MsgspecError, UnicodeError):
-        # The page of a proxy.  It is not quoted: it may be long, and the status says enough.
-        return ProblemDetails()
-
-
-def _class_of_status(status: int) -> type[ServerProblem]:
-    """Return the class for a type that this release does not know: the general one of a status."""
-    if status in _GATEWAY_STATUSES:
-        return UnavailableProblem
-    # The general problem of a status is declared before the special ones.
-    fitting = (CLASSES[problem] for problem in ProblemType if problem.status == status)
-    return next(fitting, InternalProblem if status >= 500 else BadRequestProblem)
-
-
-def _read_seconds(retry_after: str | None) -> float | None:
-    """Return the seconds of a Retry-After header; Forum sends no dates."""
-    is_number = retry_after is not None and retry_after.isascii() and retry_after.isdecimal()
-    return float(retry_after) if retry_after is not None and is_number else None
+from typing import Any
+
+from forum import errors
+from forum_client import errors as client_errors
+from forum_client import problems as client_problems
+from forum_client.problems import *  # noqa: F403  the names for type checkers
+
+
+def _substitute(kind: type[Any]) -> type[Any]:
+    """Return the subclass of a class of the client that is also of its family."""
+    if kind not in client_errors.SUBSTITUTES:
+        bases = [_substitute(base) for base in kind.__bases__ if base is not Exception]
+        # The families have the same names in both packages.
+        family = getattr(errors, kind.__name__, None)
+        bases += [] if family is None else [family]
+        members: dict[str, object] = {"__module__": __name__, "__doc__": kind.__doc__}
+        if hasattr(kind, "problem_type"):
+            members["problem"] = errors.ProblemType[kind.problem_type.name]
+        client_errors.SUBSTITUTES[kind] = type(kind.__name__, (kind, *bases), members)
+    return client_errors.SUBSTITUTES[kind]
+
+
+for _name, _kind in (vars(client_errors) | vars(client_problems)).items():
+    if isinstance(_kind, type) and issubclass(_kind, client_errors.ForumError):
+        globals()[_name] = _substitute(_kind)

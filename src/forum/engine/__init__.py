@@ -12,7 +12,15 @@ from forum.engine.accept import (
 )
 from forum.engine.context import ENGINE, RunContext, read_body, read_run, read_run_context
 from forum.engine.engine import MAX_CLAIMED_TIMERS, Engine
-from forum.engine.gates import DecisionTexts, decide_gate, edit_gate, expire_gate, find_gate
+from forum.engine.gates import (
+    DecisionTexts,
+    decide_gate,
+    edit_gate,
+    end_gate,
+    expire_gate,
+    find_gate,
+    open_gate_draft,
+)
 from forum.engine.interruption import interrupt_run, resume_run
 from forum.engine.local_runner import LocalRunner
 from forum.engine.ports import (
@@ -83,10 +91,12 @@ __all__ = [
     "check_forkable",
     "decide_gate",
     "edit_gate",
+    "end_gate",
     "expire_gate",
     "find_gate",
     "ignore_delta",
     "interrupt_run",
+    "open_gate_draft",
     "read_answer_reference",
     "read_body",
     "read_run",

@@ -6,10 +6,12 @@ the timer does the rest.
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from hashlib import sha256
+from typing import Any, Self
+
+import msgspec
 
 from forum import errors
-from forum.deliberation import about
 from forum.engine.context import missing_request_error
 from forum.engine.interruption import resume_run
 from forum.ledger import ports
@@ -19,10 +21,10 @@ from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.log import Ledger, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Attachment, Draft
+from forum.runs import about, kinds
+from forum.runs.plan import Plan, RunBudget, read_plan, single_task_plan, write_plan
+from forum.runs.policy import Policy, Role, read_policy, write_policy
 from forum.tlog import Checkpoint, Hash
-from forum.work import kinds
-from forum.work.plan import Plan, RunBudget, read_plan, single_task_plan, write_plan
-from forum.work.policy import Policy, Role, read_policy, write_policy
 
 PLAN_STEP = "plan"
 """The step of a plan that was submitted with the request."""
@@ -61,6 +63,28 @@ class IdempotencyKey:
     name: str
     digest: str
     """The digest of the request: the same key with another digest is refused."""
+    earlier: str = ""
+    """The digest of release 0.2 for Python programs, which left the budget out."""
+
+    @classmethod
+    def of_form(cls, owner: str, key: str, form: object, place: str = "") -> Self:
+        """Return the key of a request that a client has sent to a place, such as a path."""
+        content = (f"{place}\n" if place else "").encode() + msgspec.json.encode(form)
+        return cls(f"{owner}/{key}", sha256(content).hexdigest())
+
+    @classmethod
+    def of_order(cls, owner: str, key: str, order: "RunRequest") -> Self:
+        """Return the key of a request of a program on this machine, which sends no form."""
+        plan = write_plan(order.plan) if order.plan is not None else b""
+        text = (order.request.encode(), plan, write_policy(order.policy))
+        parts = (*text, msgspec.json.encode(order.budget))
+        # The lengths keep two requests apart whose parts concatenate to the same bytes.
+        lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
+        return cls(
+            name=f"{owner}/{key}",
+            digest=sha256(lengths + b"".join(parts)).hexdigest(),
+            earlier=sha256(b"\0".join(text)).hexdigest(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +130,7 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     try:
         ledger.open_run(run, actor, *drafts, new=True)
     except errors.IdempotencyKeyUsed as error:
-        return _existing_run(ledger, error, ticket)
+        return _existing_run(ledger, error, ticket, order.budget)
     return run
 
 
@@ -128,19 +152,35 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
     try:
         await ledger.open_new_run_async(run, actor, past, *drafts)
     except errors.IdempotencyKeyUsed as error:
-        return _existing_run(ledger, error, ticket)
+        return _existing_run(ledger, error, ticket, order.budget)
     return run
 
 
 def _existing_run(
-    ledger: Ledger, error: errors.IdempotencyKeyUsed, ticket: IdempotencyKey | None
+    ledger: Ledger,
+    error: errors.IdempotencyKeyUsed,
+    ticket: IdempotencyKey | None,
+    budget: RunBudget,
 ) -> str:
     """Return the run that the key was used for; raise `error` if that was another request."""
-    if ticket is None or error.digest != ticket.digest:
+    if ticket is None or not error.digest:
+        raise error
+    if error.digest != ticket.digest and not (
+        error.digest == ticket.earlier and _read_budget(ledger, error.run) == budget
+    ):
         raise error
     # The row is outside the log: whoever can write the database could point the key at any run.
     ledger.check_idempotency_row(ticket.name, error)
     return error.run
+
+
+def _read_budget(ledger: Ledger, run: str) -> RunBudget | None:
+    """Return the budget with which a run was accepted."""
+    names = RunBudget.__struct_fields__
+    for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
+        if isinstance(entry.facts, kinds.AcceptedFacts):
+            return RunBudget(**{name: getattr(entry.facts, name) for name in names})
+    return None
 
 
 def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a run says

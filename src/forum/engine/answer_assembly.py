@@ -20,15 +20,14 @@ from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Position
-from forum.tlog import Hash
-from forum.work import answer_checks
-from forum.work.acceptance_criteria import Check
-from forum.work.answer_flags import flag_answer
-from forum.work.answer_form import FormFault, check_form, merge_reply
-from forum.work.asks import is_echo, is_question_list
-from forum.work.coverage import CoverageFinding, WordCoverage, check_coverage
-from forum.work.judging import MAX_READ_BYTES, judge_by_panel
-from forum.work.kinds import (
+from forum.runs import answer_checks
+from forum.runs.acceptance_criteria import Check
+from forum.runs.answer_flags import flag_answer
+from forum.runs.answer_form import FormFault, check_form, merge_reply
+from forum.runs.asks import is_echo, is_question_list
+from forum.runs.coverage import CoverageFinding, WordCoverage, check_coverage
+from forum.runs.judging import MAX_READ_BYTES, judge_by_panel
+from forum.runs.kinds import (
     FINDINGS,
     NOT_CONFIRMED,
     VERIFIER,
@@ -36,11 +35,12 @@ from forum.work.kinds import (
     StopFacts,
     StopReason,
 )
-from forum.work.policy import Role
-from forum.work.roles import intent, prompt_parts, reviser, synthesizer
-from forum.work.run_fold import Run, TaskRun, TaskState, outcome_of_stop
-from forum.work.schedule import final_results
-from forum.work.text_fit import estimate_tokens
+from forum.runs.policy import Role
+from forum.runs.roles import intent, prompt_parts, reviser, synthesizer
+from forum.runs.run_fold import Run, TaskRun, TaskState, outcome_of_stop
+from forum.runs.schedule import final_results
+from forum.runs.text_fit import estimate_tokens
+from forum.tlog import Hash
 
 INTENT, DELIVERY, SYNTHESIS = "intent", "delivery", "synthesis"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND, Check.COVERAGE})

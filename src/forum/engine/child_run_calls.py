@@ -19,15 +19,15 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import Amount, BudgetAccount, BudgetCharge
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
+from forum.runs import kinds
+from forum.runs.judging import Judgement, judge_by_panel
+from forum.runs.panel import Panel, as_judge
+from forum.runs.plan import Task
+from forum.runs.policy import Role
+from forum.runs.prompt import Prompt
+from forum.runs.run_fold import sum_amounts
+from forum.runs.schedule import unfinished_tasks
 from forum.tlog import Hash
-from forum.work import kinds
-from forum.work.judging import Judgement, judge_by_panel
-from forum.work.panel import Panel, as_judge
-from forum.work.plan import Task
-from forum.work.policy import Role
-from forum.work.prompt import Prompt
-from forum.work.run_fold import sum_amounts
-from forum.work.schedule import unfinished_tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from itertools import islice
 
 import msgspec
 
-from forum.deliberation.panel_findings import PanelRecord
-from forum.deliberation.seating import budget_from_panel
 from forum.engine.accept import RunRequest, accept_run
 from forum.engine.context import RunContext, open_body, position_of, read_body, read_run
 from forum.engine.ports import EMPTY_CONTENT, NO_COST, CallReply
@@ -22,11 +20,12 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount
-from forum.work import kinds
-from forum.work.panel import Panel, Symposium
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import DISSENT_GATE, Policy
-from forum.work.run_fold import Run, inner_stop_reason, stop_reason
+from forum.runs import kinds
+from forum.runs.panel import Panel, Symposium
+from forum.runs.panel_protocol import PanelRecord, find_protocol
+from forum.runs.plan import Plan, RunBudget, Task
+from forum.runs.policy import DISSENT_GATE, Policy
+from forum.runs.run_fold import Run, inner_stop_reason, stop_reason
 
 _WHYS: dict[kinds.StopReason | None, kinds.Why] = {
     kinds.StopReason.DEADLINE: kinds.Why.DEADLINE,
@@ -121,7 +120,7 @@ def start_child_run(
     if isinstance(panel, Symposium):
         # A session of its own: its id names no other run, and its calls reserve from its own caps.
         panel = msgspec.structs.replace(panel, config={**panel.config, "session_id": delegated.run})
-        budget = budget.capped_by(budget_from_panel(panel))
+        budget = budget.capped_by(find_protocol(ledger.kinds, panel).budget_of(panel))
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
     order = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
     accept_run(ledger, delegated.run, order, kinds.CHILD_RUN, origin)
@@ -191,6 +190,7 @@ def read_findings(ledger: Ledger, run: str) -> PanelFindings | None:
     """
     session = PanelRecord(
         run,
+        ledger.kinds,
         ledger.writer.read_entries(run, MAIN_STRAND),
         lambda recorded, name: read_body(ledger, position_of(recorded), name),
     )

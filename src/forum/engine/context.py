@@ -16,11 +16,11 @@ from forum.ledger.kinds import JoinFacts
 from forum.ledger.log import Ledger, check_body, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Draft, RecordedEntry, Strand
+from forum.runs.kinds import AboutFacts, AcceptedFacts, Basis, PlanFacts, RouteFacts
+from forum.runs.plan import Plan, RolePlan, read_plan
+from forum.runs.policy import Policy, read_policy
+from forum.runs.run_fold import Run, fold
 from forum.tlog import Hash
-from forum.work.kinds import AboutFacts, AcceptedFacts, Basis, PlanFacts, RouteFacts
-from forum.work.plan import Plan, RolePlan, read_plan
-from forum.work.policy import Policy, read_policy
-from forum.work.run_fold import Run, fold
 
 T = TypeVar("T")
 

@@ -30,16 +30,17 @@ from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import RunClaim, Timer, TimerClaim, due_now_limit
-from forum.tracing import SpanName, begin_span
-from forum.work import kinds, shared_tasks
-from forum.work.gate_rules import GateRule
-from forum.work.report_closing import (
+from forum.runs import kinds, shared_tasks
+from forum.runs.claims import ClaimFinder
+from forum.runs.gate_rules import GateRule
+from forum.runs.report_closing import (
     CLOSE_TIMER,
     DEFAULT_PATIENCE,
     ReportPatience,
     close_if_quiet,
 )
-from forum.work.run_fold import Run, TaskState, fold
+from forum.runs.run_fold import Run, TaskState, fold
+from forum.tracing import SpanName, begin_span
 
 _MAX_CACHED_CONTEXTS = 1000
 """The number of run contexts kept in memory; the oldest is dropped first and read again."""
@@ -71,6 +72,7 @@ class Engine:
         gate_rules: tuple[GateRule, ...] = (),
         budgets: SharedBudgets | None = None,
         open_encoder: ports.OpenEncoder = lambda: None,
+        find_claims: ClaimFinder = lambda _text, _receipts: (),
         report_patience: ReportPatience = DEFAULT_PATIENCE,
         shares_tasks: bool = False,
     ) -> None:
@@ -89,6 +91,7 @@ class Engine:
             gate_rules=gate_rules,
             budgets=budgets,
             open_encoder=open_encoder,
+            find_claims=find_claims,
             is_driven_here=self.is_driving_run,
             shares_tasks=shares_tasks,
         )

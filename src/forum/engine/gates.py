@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from forum import errors
 from forum.engine import context
 from forum.ledger.body import BytesContent, text_content
@@ -17,12 +19,12 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
+from forum.runs import kinds
+from forum.runs.gate_rules import GateRule
+from forum.runs.plan import read_new_plan, single_task_plan
+from forum.runs.policy import Answer, Policy
+from forum.runs.run_fold import Gate, fold
 from forum.tlog import Hash
-from forum.work import kinds
-from forum.work.gate_rules import GateRule
-from forum.work.plan import read_new_plan, single_task_plan
-from forum.work.policy import Answer, Policy
-from forum.work.run_fold import Gate, fold
 
 _DEADLINE_MARGIN_US = 10_000
 """Microseconds within which an entry is expected to be committed after its draft was made."""
@@ -67,6 +69,17 @@ def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
     return gate
 
 
+def open_gate_draft(
+    run: str, facts: kinds.GateOpenFacts, shown: Attachment, now: int, *, actor: str
+) -> Draft:
+    """Return the entry that opens a gate, with the timer that lists it for those who decide."""
+    # The deadline counts from the entry's own time, slightly after `now`.  A timer that is due
+    # before it would find the gate open, and the next look is much later.
+    due = now + 1000 * facts.milliseconds + _DEADLINE_MARGIN_US
+    timer = Timer(run, kinds.gate_strand(facts.subject), due)
+    return Draft(step="open", actor=actor, facts=facts, bodies=(shown,), effects=(timer,))
+
+
 async def pass_gate(
     ledger: Ledger,
     run: str,
@@ -81,22 +94,9 @@ async def pass_gate(
         now = ledger.now()
         facts = kinds.GateOpenFacts(subject, policy.gate_milliseconds, policy.gate_default)
         body = Attachment("shown", BytesContent(shown), "application/octet-stream")
-        alarms = (
-            # The deadline counts from the entry's own time, slightly after `now`.  A timer that is
-            # due before it would find the gate open, and the next look is much later.
-            Timer(run, strand.name, now + 1000 * policy.gate_milliseconds + _DEADLINE_MARGIN_US),
-            due_now(run, MAIN_STRAND, now),
-        )
-        await strand.append_exclusive_async(
-            Draft(
-                step="open",
-                actor=context.ENGINE,
-                facts=facts,
-                parents=causes,
-                bodies=(body,),
-                effects=alarms,
-            )
-        )
+        draft = open_gate_draft(run, facts, body, now, actor=context.ENGINE)
+        alarms = (*draft.effects, due_now(run, MAIN_STRAND, now))
+        await strand.append_exclusive_async(replace(draft, parents=causes, effects=alarms))
         return None
     return await asyncio.to_thread(_read_decision, ledger, run, subject)
 
@@ -171,6 +171,14 @@ def expire_gate(ledger: Ledger, run: str, gate: Gate) -> None:
         errors.GateAlreadyDecided, errors.GateChanged
     ):  # another decision or an edit came first
         decide_gate(ledger, run, gate.opened.subject, decided, context.ENGINE)
+
+
+def end_gate(ledger: Ledger, run: str, subject: str, actor: str) -> None:
+    """Reject at a gate for which nobody waits any more, unless it is decided."""
+    gate = find_gate(ledger, run, subject)
+    moot = kinds.GateDecisionFacts(Answer.REJECT, gate.digest, kinds.Decider.END)
+    with suppress(errors.GateAlreadyDecided, errors.GateChanged):  # a decision came first
+        decide_gate(ledger, run, subject, moot, actor)
 
 
 def _open_undecided_gate(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:

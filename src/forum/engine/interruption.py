@@ -13,8 +13,8 @@ from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Draft
-from forum.work.kinds import InterruptionFacts, ResumptionFacts
-from forum.work.run_fold import Run
+from forum.runs.kinds import InterruptionFacts, ResumptionFacts
+from forum.runs.run_fold import Run
 
 
 def interrupt_run(ledger: Ledger, run: str, actor: str) -> bool:

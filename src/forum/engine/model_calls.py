@@ -36,14 +36,15 @@ from forum.ledger.ports import (
     Timer,
     due_now,
 )
+from forum.runs import call_rules, kinds
+from forum.runs.claims import ClaimFinder
+from forum.runs.gate_rules import GateRule
+from forum.runs.judging import MAX_READ_BYTES
+from forum.runs.policy import ToolCall
+from forum.runs.prompt import Prompt, Quotation
+from forum.runs.run_fold import fold
+from forum.runs.shared_caps import Limit, limit_name
 from forum.tlog import Hash
-from forum.work import call_rules, kinds
-from forum.work.gate_rules import GateRule
-from forum.work.judging import MAX_READ_BYTES
-from forum.work.policy import ToolCall
-from forum.work.prompt import Prompt, Quotation
-from forum.work.run_fold import fold
-from forum.work.shared_caps import Limit, limit_name
 
 _RETRY_DELAY_S = 0.5
 _CANCEL_GRACE_S = 0.3
@@ -80,6 +81,8 @@ class Services:
     """Spending caps that many runs share."""
     open_encoder: ports.OpenEncoder = lambda: None
     """Returns the encoder that compares free-text answers of councils."""
+    find_claims: ClaimFinder = lambda _text, _receipts: ()
+    """Finds what the replies of agents say that they did."""
     is_driven_here: Callable[[str], bool] = lambda _: False
     """Tells whether a run is driven in this process."""
     shares_tasks: bool = False
@@ -417,7 +420,7 @@ class ModelCaller:
             effects=charges,
         )
         # An allotment is not charged to shared caps: the calls of the child run are.
-        within = ask.agent == kinds.CHILD_RUN == facts.model
+        within = kinds.is_inner_run(ask.agent, facts.model)
         limits = () if within else await self._find_limits()
         others = True
         while True:
@@ -498,7 +501,7 @@ class ModelCaller:
         """
         spent, agent = reply.spent, called.agent
         # An unlimited allotment of a child run reserves 0, so spending from it is no overrun.
-        within = (agent, called.model) == (kinds.CHILD_RUN, kinds.CHILD_RUN)
+        within = kinds.is_inner_run(agent, called.model)
         facts = kinds.ReplyFacts(
             outcome=reply.outcome,
             why=reply.why,

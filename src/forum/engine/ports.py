@@ -5,17 +5,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from forum.deliberation.answer_groups import (
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.runs import kinds
+from forum.runs.answer_similarity import (
     AnswerVerdict,
     SimilarityReading,
     SimilarityRequest,
 )
-from forum.ledger.body import BytesContent, Content
-from forum.ledger.kinds import Outcome
-from forum.ledger.ports import Amount
-from forum.work import kinds
-from forum.work.policy import Agent, ToolCall, ToolSpec
-from forum.work.prompt import PromptMessage
+from forum.runs.policy import Agent, ToolCall, ToolSpec
+from forum.runs.prompt import PromptMessage
 
 EMPTY_CONTENT = BytesContent(b"")
 NO_COST = Amount()

@@ -14,14 +14,14 @@ from forum.engine import context, model_calls
 from forum.errors import BodyGone
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
+from forum.runs import call_rules, text_fit
+from forum.runs.judging import MAX_READ_BYTES
+from forum.runs.kinds import FINDINGS
+from forum.runs.policy import Role
+from forum.runs.prompt import Prompt, Quotation
+from forum.runs.roles import summarizer
+from forum.runs.run_fold import TaskRun
 from forum.tlog import Hash
-from forum.work import call_rules, text_fit
-from forum.work.judging import MAX_READ_BYTES
-from forum.work.kinds import FINDINGS
-from forum.work.policy import Role
-from forum.work.prompt import Prompt, Quotation
-from forum.work.roles import summarizer
-from forum.work.run_fold import TaskRun
 
 MAX_SUMMARY_CALLS = 8
 """Limit of calls for one result; of a longer one the most relevant parts are summarized."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation.answer_groups import SimilarityReading, SimilarityRequest
 from forum.engine import context, ports
 from forum.engine.accept import (
     PLAN_STEP,
@@ -25,13 +24,14 @@ from forum.ledger.body import Content
 from forum.ledger.entry import MAIN_STRAND, Entry, Facts
 from forum.ledger.kinds import JoinFacts, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import Position
+from forum.runs import kinds
+from forum.runs.answer_similarity import SimilarityReading, SimilarityRequest
+from forum.runs.claims import read_claims
+from forum.runs.plan import RunBudget, read_plan
+from forum.runs.policy import PROMPT_VERSION, ToolCall, read_policy, write_policy
+from forum.runs.prompt import remove_marks
+from forum.runs.run_comparison import RunStep, comparable_facts
 from forum.tlog import Hash
-from forum.work import kinds
-from forum.work.claims import read_claims
-from forum.work.plan import RunBudget, read_plan
-from forum.work.policy import PROMPT_VERSION, ToolCall, read_policy, write_policy
-from forum.work.prompt import remove_marks
-from forum.work.run_comparison import RunStep, comparable_facts
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
 _FRAME_KINDS = (

@@ -17,13 +17,19 @@ from forum.engine.recorded_runs import ReplaySource, read_run_request, read_step
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger, read_strand_entries
 from forum.ledger.ports import Position
-from forum.work import kinds
-from forum.work.policy import PROMPT_VERSION
-from forum.work.run_comparison import Divergence, compare_steps
+from forum.runs import kinds
+from forum.runs.claims import ClaimFinder
+from forum.runs.policy import PROMPT_VERSION
+from forum.runs.run_comparison import Divergence, compare_steps
 
 
 async def replay_run(
-    record: Ledger, run: str, scratch: Ledger, models: ModelFactory, open_tools: ToolOpener
+    record: Ledger,
+    run: str,
+    scratch: Ledger,
+    models: ModelFactory,
+    open_tools: ToolOpener,
+    find_claims: ClaimFinder,
 ) -> list[Divergence]:
     """Replay a run into an empty ledger, and return where the two records differ."""
     origin, actor = _origin(record, run)
@@ -31,9 +37,15 @@ async def replay_run(
     reply_source = ReplaySource(record, run)
     # Alternate between driving the run until it waits and replaying decisions at its gates.  When
     # no decision is left, drive it once more, now to its recorded stop.
-    runner = LocalRunner(
-        Engine(scratch, models, open_tools, lambda _: reply_source, real_time=False)
+    engine = Engine(
+        scratch,
+        models,
+        open_tools,
+        lambda _: reply_source,
+        real_time=False,
+        find_claims=find_claims,
     )
+    runner = LocalRunner(engine)
     while not reply_source.is_played_out:
         await runner.enqueue_run(run)
         await runner.wait_until_idle()

@@ -27,14 +27,13 @@ from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
 from forum.ledger.kinds import Outcome
-from forum.tlog import Hash
-from forum.work.answer_form import describe_faults
-from forum.work.judging import MAX_READ_BYTES
-from forum.work.kinds import VERIFIER
-from forum.work.plan import Plan, Task, write_plan
-from forum.work.policy import Role, ToolCall
-from forum.work.prompt import Prompt, Quotation, quote_whole
-from forum.work.roles import (
+from forum.runs.answer_form import describe_faults
+from forum.runs.judging import MAX_READ_BYTES
+from forum.runs.kinds import VERIFIER
+from forum.runs.plan import Plan, Task, write_plan
+from forum.runs.policy import Role, ToolCall
+from forum.runs.prompt import Prompt, Quotation, quote_whole
+from forum.runs.roles import (
     classifier,
     coordinator,
     intent,
@@ -42,7 +41,8 @@ from forum.work.roles import (
     reviser,
     synthesizer,
 )
-from forum.work.text_fit import estimate_tokens
+from forum.runs.text_fit import estimate_tokens
+from forum.tlog import Hash
 
 
 @dataclass(frozen=True, slots=True)

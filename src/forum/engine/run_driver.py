@@ -13,9 +13,6 @@ from functools import partial
 import msgspec
 
 from forum import errors
-from forum.deliberation.session_flags import flag_session
-from forum.deliberation.steps import TurnStatus
-from forum.deliberation.turn_results import turn_status
 from forum.engine import context, gates
 from forum.engine.accept import cancel_run
 from forum.engine.answer_assembly import AnswerAssembler, Conclusion
@@ -32,18 +29,20 @@ from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.log import StrandEnd, draft_closing
 from forum.ledger.ports import Effect, EndedRun, Timer, due_now
 from forum.ledger.strand import Attachment, Draft, Strand
+from forum.runs import kinds, run_fold, shared_tasks
+from forum.runs.asks import is_single_ask
+from forum.runs.claims import ActionClaim, ClaimedAction, count_unverified
+from forum.runs.judging import MAX_READ_BYTES
+from forum.runs.plan import Plan, RolePlan, Task, read_plan, write_plan
+from forum.runs.policy import Answer, Role
+from forum.runs.role_assignment import plan_listed_asks, plan_single_task
+from forum.runs.roles import classifier, coordinator
+from forum.runs.roles.prompt_parts import task_of_role
+from forum.runs.schedule import is_finished, next_steps
+from forum.runs.session_flags import flag_session
+from forum.runs.session_steps import TurnStatus
+from forum.runs.turn_results import turn_status
 from forum.tlog import Hash
-from forum.work import kinds, run_fold, shared_tasks
-from forum.work.asks import is_single_ask
-from forum.work.claim_grammar import ClaimedAction
-from forum.work.claims import ActionClaim, count_unverified, find_claims
-from forum.work.judging import MAX_READ_BYTES
-from forum.work.plan import Plan, RolePlan, Task, read_plan, write_plan
-from forum.work.policy import Answer, Role
-from forum.work.role_assignment import plan_listed_asks, plan_single_task
-from forum.work.roles import classifier, coordinator
-from forum.work.roles.prompt_parts import task_of_role
-from forum.work.schedule import is_finished, next_steps
 
 _RUN_LIMITS = frozenset({kinds.StopReason.BUDGET, kinds.StopReason.DEADLINE})
 """Limits of the whole run: a task that reaches one stops the run."""
@@ -72,7 +71,7 @@ class RunDriver:
             agenda,
         )
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
-        self._may_share = services.shares_tasks
+        self._may_share, self._find_in_text = services.shares_tasks, services.find_claims
         self._recorded_end: RecordedEnd | None = None
         self._started: set[str] = set()
 
@@ -802,9 +801,9 @@ class RunDriver:
         """Return the actions that the answer claims, with the run's effects that prove them."""
         answer = context.read_prefix(content.chunks(), MAX_READ_BYTES)
         # Receipts are read from the store, so only for an answer that claims something.
-        if not find_claims(answer, ()):
+        if not self._find_in_text(answer, ()):
             return ()
-        claims = find_claims(answer, receipts_of(self._ledger, self._state))
+        claims = self._find_in_text(answer, receipts_of(self._ledger, self._state))
         if case.policy.panel is None:
             return claims
         # A verifier of release 0.1.0 audits the claims of a session, and does not know this action:
@@ -820,9 +819,7 @@ class RunDriver:
 
     def _close_gates(self, run: str, strands: Sequence[str]) -> None:
         for gate in context.fold_new_entries(self._ledger, run, run_fold.Run(), strands).open_gates:
-            moot = kinds.GateDecisionFacts(Answer.REJECT, gate.digest, kinds.Decider.END)
-            with suppress(errors.GateAlreadyDecided, errors.GateChanged):
-                gates.decide_gate(self._ledger, run, gate.opened.subject, moot, context.ENGINE)
+            gates.end_gate(self._ledger, run, gate.opened.subject, context.ENGINE)
 
     def _task(self, name: str) -> run_fold.TaskRun:
         return self._state.task(name)

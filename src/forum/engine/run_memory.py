@@ -13,8 +13,8 @@ from typing import TypeVar, cast
 from forum.ledger.database_memory import DatabaseMemory, Lineage
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.strand import RecordedEntry
+from forum.runs import kinds
 from forum.tlog import Hash
-from forum.work import kinds
 
 T = TypeVar("T")
 

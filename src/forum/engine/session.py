@@ -11,9 +11,26 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from forum.deliberation.answer_groups import SimilarityRequest
-from forum.deliberation.protocols import start_protocol
-from forum.deliberation.steps import (
+from forum.engine import answer_similarity, context, model_calls, structured_output
+from forum.engine.model_calls import StepNames as Calls
+from forum.engine.ports import OpenEncoder, ReplySource, TaskHalted
+from forum.engine.signals import CancelToken
+from forum.engine.tools import ToolRunner
+from forum.errors import BodyGone, ConcurrentUpdate
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
+from forum.ledger.strand import Attachment, Draft, Strand
+from forum.runs.answer_similarity import SimilarityRequest
+from forum.runs.judging import MAX_READ_BYTES
+from forum.runs.kinds import TURN_PREFIX, StopReason
+from forum.runs.panel_protocol import start_protocol
+from forum.runs.policy import ToolCall
+from forum.runs.prompt import build_prompt
+from forum.runs.run_fold import Run, TaskRun
+from forum.runs.session_steps import (
     CUT_OFF_REASONS,
     AgentTurn,
     BatchResult,
@@ -28,25 +45,8 @@ from forum.deliberation.steps import (
     collect_results,
     similarity_note,
 )
-from forum.deliberation.turn_results import build_turn_result
-from forum.engine import answer_similarity, context, model_calls, structured_output
-from forum.engine.model_calls import StepNames as Calls
-from forum.engine.ports import OpenEncoder, ReplySource, TaskHalted
-from forum.engine.signals import CancelToken
-from forum.engine.tools import ToolRunner
-from forum.errors import BodyGone, ConcurrentUpdate
-from forum.ledger.body import BytesContent
-from forum.ledger.entry import MAIN_STRAND
-from forum.ledger.kinds import Outcome
-from forum.ledger.log import Ledger
-from forum.ledger.ports import Position
-from forum.ledger.strand import Attachment, Draft, Strand
+from forum.runs.turn_results import build_turn_result
 from forum.tlog import Hash
-from forum.work.judging import MAX_READ_BYTES
-from forum.work.kinds import TURN_PREFIX, StopReason
-from forum.work.policy import ToolCall
-from forum.work.prompt import build_prompt
-from forum.work.run_fold import Run, TaskRun
 
 
 def read_session(
@@ -199,7 +199,7 @@ class SessionRunner:
         self._record = await asyncio.to_thread(
             read_session_record, ledger, run_input.run, reply_source
         )
-        steps, result = start_protocol(session), None
+        steps, result = start_protocol(ledger.kinds, session), None
         while True:
             # In a thread: building the prompts of a hundred seats would block the event loop.
             step = await asyncio.to_thread(advance_protocol, steps, result)

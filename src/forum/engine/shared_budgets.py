@@ -14,7 +14,7 @@ from typing import TypeVar
 from forum.errors import BudgetSliceExhausted, StoreFailed
 from forum.ledger import ports
 from forum.ledger.database_memory import DatabaseMemory
-from forum.work import shared_caps
+from forum.runs import shared_caps
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ from forum.engine.context import ENGINE
 from forum.engine.prompt_fit import excerpt, source_of
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Draft
-from forum.work import call_rules
-from forum.work.kinds import Independence, VerdictFacts
-from forum.work.policy import Policy, Role
-from forum.work.prompt import Prompt, Quotation
-from forum.work.roles import opinions, prompt_parts
+from forum.runs import call_rules
+from forum.runs.kinds import Independence, VerdictFacts
+from forum.runs.policy import Policy, Role
+from forum.runs.prompt import Prompt, Quotation
+from forum.runs.roles import opinions, prompt_parts
 
 T = TypeVar("T")
 

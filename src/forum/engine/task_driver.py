@@ -33,11 +33,10 @@ from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
 from forum.ledger.strand import Attachment, Draft
-from forum.tlog import Hash
-from forum.work import acceptance_criteria, call_rules, kinds
-from forum.work.asks import is_question_list
-from forum.work.claims import ActionClaim, count_unverified, find_claims
-from forum.work.judging import (
+from forum.runs import acceptance_criteria, call_rules, kinds
+from forum.runs.asks import is_question_list
+from forum.runs.claims import ActionClaim, count_unverified
+from forum.runs.judging import (
     MARKS,
     MAX_READ_BYTES,
     NOT_ACCEPTED,
@@ -46,9 +45,9 @@ from forum.work.judging import (
     judge_output,
     judge_tool_result,
 )
-from forum.work.panel import Panel
-from forum.work.policy import DISSENT_GATE, Answer, Role, ToolCall
-from forum.work.prompt import (
+from forum.runs.panel import Panel
+from forum.runs.policy import DISSENT_GATE, Answer, Role, ToolCall
+from forum.runs.prompt import (
     Prompt,
     Quotation,
     build_prompt,
@@ -56,9 +55,10 @@ from forum.work.prompt import (
     quote_whole,
     task_prompt,
 )
-from forum.work.roles import prompt_parts, validator, worker
-from forum.work.run_fold import fold
-from forum.work.text_fit import estimate_tokens
+from forum.runs.roles import prompt_parts, validator, worker
+from forum.runs.run_fold import fold
+from forum.runs.text_fit import estimate_tokens
+from forum.tlog import Hash
 
 _SHORT_OUTPUT_BYTES = 10_000
 """Outputs shorter than this are scanned for claims on the event loop, longer ones in a thread."""
@@ -90,6 +90,7 @@ class TaskDriver:
         self._caller = model_calls.ModelCaller(services, case, task, stop)
         self._policy = self._caller.policy
         self._ledger, self._reply_source = services.ledger, self._caller.reply_source
+        self._find_in_text = services.find_claims
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
         self._rungs = self._policy.rungs_of(self._task)
@@ -577,7 +578,7 @@ class TaskDriver:
 
     async def _find_claims(self, output: bytes) -> tuple[ActionClaim, ...]:
         """Return the actions that a result claims, with this task's effects that prove them."""
-        if len(output) < _SHORT_OUTPUT_BYTES and not find_claims(output, ()):
+        if len(output) < _SHORT_OUTPUT_BYTES and not self._find_in_text(output, ()):
             return ()
         return await asyncio.to_thread(self._find_backed_claims, output)
 
@@ -585,7 +586,7 @@ class TaskDriver:
         task = fold(
             read_strand_entries(self._ledger, self._case.run, kinds.task_strand(self._task.id))
         )
-        return find_claims(output, receipts_of(self._ledger, task))
+        return self._find_in_text(output, receipts_of(self._ledger, task))
 
     async def _run_inner_plan(
         self, turns: model_calls.StepNames, instruction: str, prompt: Prompt

@@ -18,15 +18,15 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import BudgetSliceCharge, Position, Spend
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
+from forum.runs import kinds, policy
+from forum.runs.call_rules import read_agent_question
+from forum.runs.claims import Receipt
+from forum.runs.gate_rules import rule_for_use, sums_for_use
+from forum.runs.prompt import Quotation, build_prompt
+from forum.runs.run_fold import Run
+from forum.runs.schedule import MAX_CHECK_ATTEMPTS
+from forum.runs.shared_caps import Limit
 from forum.tlog import Hash
-from forum.work import kinds, policy
-from forum.work.call_rules import read_agent_question
-from forum.work.claims import Receipt
-from forum.work.gate_rules import rule_for_use, sums_for_use
-from forum.work.prompt import Quotation, build_prompt
-from forum.work.run_fold import Run
-from forum.work.schedule import MAX_CHECK_ATTEMPTS
-from forum.work.shared_caps import Limit
 
 DIGEST_TOOL = "forum:digest"
 """The built-in tool that returns the digest of a file."""

@@ -34,6 +34,8 @@ WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
 MAX_PAST = 69
 """How many earlier checkpoints are read: one for each of 64 hand-overs, and five of the run."""
 
+PACK_END = "log/end.note"
+"""A file that each evidence pack has, and no bundle."""
 _MANIFEST = "manifest.json"
 _ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
 _BODY = re.compile(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch

@@ -23,6 +23,9 @@ MAX_PARENTS = 16
 MAX_NESTING = 16
 """Nesting depth of arrays and objects: validity must not depend on the stack size of a reader."""
 
+MAX_CLOCK_SKEW_S = 300
+"""The largest difference between two clocks, in seconds, that is not reported as an error."""
+MAX_CLOCK_SKEW_US = MAX_CLOCK_SKEW_S * 1_000_000
 LOG_RUN = "log"
 """The run that records events of the log itself: keys, access, redactions, exports."""
 MAIN_STRAND = "main"

@@ -5,7 +5,7 @@ This module owns the registry type and the kinds for the log itself and for open
 runs.  Other packages declare their own kinds, and readers combine the sets with `|`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -101,6 +101,10 @@ class Kinds:
     """A closed set of kinds, which encodes and decodes entries."""
 
     def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
+        self.protocols: dict[str, Callable[[], Any]] = {}
+        """By its name, what loads the protocol that the sessions of a panel follow."""
+        self.session_kinds: frozenset[bytes] = frozenset()
+        """The names of the kinds that only sessions of panels record."""
         self._kinds = {kind.name: kind for kind in kinds}
         self._by_facts = {kind.facts: kind for kind in self._kinds.values()}
         self._facts = {kind.name.encode(): kind.facts for kind in self}
@@ -114,7 +118,16 @@ class Kinds:
         return name in self._kinds
 
     def __or__(self, other: "Kinds") -> "Kinds":
-        return Kinds([*self, *other])
+        joined = Kinds([*self, *other])
+        joined.protocols = self.protocols | other.protocols
+        joined.session_kinds = self.session_kinds | other.session_kinds
+        return joined
+
+    def of_sessions(self, name: str, protocol: Callable[[], Any]) -> "Kinds":
+        """Return these kinds as those that only sessions record, which follow this protocol."""
+        kinds = Kinds(self)
+        kinds.protocols, kinds.session_kinds = {name: protocol}, frozenset(self._facts)
+        return kinds
 
     def kind_of(self, facts: Facts) -> Kind[Any]:
         """Return the kind that has facts of this type.  Raises `Malformed`."""

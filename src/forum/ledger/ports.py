@@ -1,6 +1,6 @@
 """Ports of the ledger: store, clock, salts, checkpoint store, cosigner, and their row types.
 
-Adapters implement these protocols.  tests/backends/test_store_contract.py is the executable
+Adapters implement these protocols.  tests/stores/test_store_contract.py is the executable
 contract of `Store`; every store must pass it.
 """
 
@@ -14,6 +14,7 @@ import msgspec
 from forum.ledger.body import Body, StoredBody
 from forum.ledger.database_memory import Lineage
 from forum.tlog import Hash, TileId, hash_leaves
+from forum.units import MAX_AMOUNT
 
 Clock = Callable[[], int]
 """Returns the time in microseconds since 1970, by the clock of this machine."""
@@ -33,7 +34,7 @@ class Position(NamedTuple):
         return f"{self.run}/{self.strand}/{self.n}"
 
 
-NO_LIMIT = 2**53 - 1
+NO_LIMIT = MAX_AMOUNT
 """The cap of an account without a limit: the largest integer that an entry can hold."""
 
 

@@ -18,7 +18,7 @@ from forum import errors, tlog
 from forum.ledger import ports
 from forum.ledger.control_key import is_allowed, is_control_row
 from forum.ledger.database_memory import DatabaseMemory
-from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_CLOCK_SKEW_S, leaf_of
 from forum.ledger.kinds import Kinds, RunsOpenedFacts, WitnessedFacts
 from forum.ledger.own_entries import (
     REMEMBERED_STRANDS,
@@ -36,9 +36,6 @@ from forum.ledger.write_tags import ReloadKeys, WriteKeys
 
 MAX_BATCH_ENTRIES = 10_000
 """The largest number of entries that get their indexes in one transaction."""
-
-MAX_CLOCK_SKEW_S = 300
-"""The largest difference between two clocks, in seconds, that is not reported as an error."""
 
 _MAX_LOOKBACK = 16
 """How many checkpoints are searched backwards for a cosignature time that is not in the future."""

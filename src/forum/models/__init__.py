@@ -2,7 +2,7 @@
 
 An adapter makes one call to a provider, program or script, and turns the result into an outcome
 with tokens, cost and latency.  Decisions about retries belong to the engine.  This package may
-import `forum.engine`, `forum.work` and the packages below them; only `forum.app` may import it.
+import `forum.engine`, `forum.runs` and the packages below them; only `forum.app` may import it.
 Adapters do not import each other.
 """
 
@@ -20,7 +20,7 @@ from forum.models.mcp_tools import McpTool
 from forum.models.process_environment import OPERATOR
 from forum.models.sandbox import Sandbox
 from forum.models.scripted_model import ScriptedModel
-from forum.work.policy import Agent, Chat, Command, Extension, Library, Scripted, ToolSpec
+from forum.runs.policy import Agent, Chat, Command, Extension, Library, Scripted, ToolSpec
 
 __all__ = ["make_model", "open_tools"]
 

@@ -12,10 +12,10 @@ from forum.ledger.body import text_content
 from forum.models.extensions import find_extension_problem
 from forum.models.prices import BilledTokens, price_of
 from forum.models.urls import is_loopback
-from forum.work import policy
-from forum.work.agent_inspection import AgentInspection, KeyStatus
-from forum.work.policy import model_of
-from forum.work.team_settings import authority_of
+from forum.runs import policy
+from forum.runs.agent_inspection import AgentInspection, KeyStatus
+from forum.runs.policy import model_of
+from forum.runs.team_settings import authority_of
 
 _PROBE_PROMPT = "Reply with the one word: ready"
 

@@ -10,10 +10,10 @@ The thresholds were set on the pairs of `tests/models/answer_pairs_tuning.py`.
 from collections.abc import Sequence
 from functools import cache
 
-from forum.deliberation.answer_groups import AnswerVerdict
 from forum.errors import MissingExtra, WeightsMissing
 from forum.models import answer_rules, embedding
-from forum.work.model_weights import MINILM_TENSORS
+from forum.runs.answer_similarity import AnswerVerdict
+from forum.runs.model_weights import MINILM_TENSORS
 
 MODEL_NAME = "all-MiniLM-L6-v2"
 

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from forum.models.process_environment import coding_agent_environment
-from forum.work.cli_agents import CliAgent
+from forum.runs.cli_agents import CliAgent
 
 CHECK_TIMEOUT_S: Final = 20.0
 

@@ -32,9 +32,9 @@ from forum.models.process_environment import (
 from forum.models.program import Program, run_program
 from forum.models.program_report import MAX_REPORT_BYTES, read_report, schema_arguments
 from forum.models.sandbox import Sandbox
-from forum.work.cli_agents import cli_agent_of
-from forum.work.kinds import Why, sanitize_name
-from forum.work.policy import Command, ReportFormat, ToolSpec
+from forum.runs.cli_agents import cli_agent_of
+from forum.runs.kinds import Why, sanitize_name
+from forum.runs.policy import Command, ReportFormat, ToolSpec
 
 MAX_TOOL_OUTPUT_BYTES = 1 << 30
 """Maximum size of a tool's output that is kept."""

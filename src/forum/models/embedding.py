@@ -16,8 +16,8 @@ from typing import Final
 
 from forum.models.numpy_arrays import NDArray, np
 from forum.models.weights import find_weights, verify_weights
-from forum.work.model_weights import MINILM, MINILM_TENSORS, MINILM_VOCABULARY
-from forum.work.unicode_forms import normalize_text
+from forum.runs.model_weights import MINILM, MINILM_TENSORS, MINILM_VOCABULARY
+from forum.runs.unicode_forms import normalize_text
 
 Floats = NDArray[np.float32]
 

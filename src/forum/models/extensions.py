@@ -26,9 +26,9 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.models.names import plain_name
 from forum.models.prices import BilledTokens, find_price
-from forum.work.kinds import Why
-from forum.work.policy import Extension, PythonEntry, ToolSpec
-from forum.work.team_settings import NANO_USD, to_exact_units
+from forum.runs.kinds import Why
+from forum.runs.policy import Extension, PythonEntry, ToolSpec
+from forum.units import to_cost
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -93,7 +93,7 @@ class FunctionReply(msgspec.Struct, frozen=True):
         tokens = declared.tokens if self.tokens is None else sum(self.tokens)
         usd = declared.usd
         if self.usd is not None:
-            usd = to_exact_units(str(self.usd), NANO_USD)
+            usd = to_cost(self.usd)
         elif self.model and self.tokens is not None:
             usd = find_price(self.model, "").cost(BilledTokens(*self.tokens))
         return Amount(usd, tokens, 1)

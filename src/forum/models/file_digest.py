@@ -10,8 +10,8 @@ from typing import Final
 from forum.engine import CallReply, ToolInvocation
 from forum.ledger.body import Content, text_content
 from forum.ledger.kinds import Outcome
-from forum.work.kinds import Why
-from forum.work.policy import ToolSpec
+from forum.runs.kinds import Why
+from forum.runs.policy import ToolSpec
 
 MAX_FILE_BYTES: Final = 1 << 32
 _CHUNK_BYTES = 1 << 20

@@ -27,8 +27,8 @@ from forum.models.process_environment import OPERATOR
 from forum.models.rate_limiter import RateLimiter, rate_limiter_for
 from forum.models.urls import server_of
 from forum.models.wire import UNREADABLE, Finish, Wire
-from forum.work.kinds import Why
-from forum.work.policy import Api, Chat, ToolCall
+from forum.runs.kinds import Why
+from forum.runs.policy import Api, Chat, ToolCall
 
 _WIRES: Final[dict[Api, type[Wire]]] = {
     Api.CHAT: ChatWire,

@@ -40,8 +40,8 @@ from forum.models.process_environment import allowed_environment, task_variables
 from forum.models.provider_http import system_ssl_context
 from forum.models.urls import is_loopback
 from forum.platform_calls import command_that_ends_with_parent
-from forum.work.kinds import Why
-from forum.work.policy import ToolSpec
+from forum.runs.kinds import Why
+from forum.runs.policy import ToolSpec
 
 IDEMPOTENCY_META_KEY: Final = "forum/key"
 """Name of the effect's idempotency key in the `_meta` of a call."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from forum.config import SecretRules
 from forum.models.process_environment import OPERATOR
 from forum.models.sandbox import Sandbox
-from forum.work.policy import McpServer
+from forum.runs.policy import McpServer
 
 if TYPE_CHECKING:  # the SDK is loaded at its first use
     from mcp.client import ClientSession

@@ -27,8 +27,8 @@ from forum.ledger.kinds import Outcome
 from forum.models.mcp_sessions import McpTarget, TaskServers
 from forum.models.process_environment import OPERATOR
 from forum.models.sandbox import Sandbox
-from forum.work.kinds import Why
-from forum.work.policy import McpServer, ToolSpec
+from forum.runs.kinds import Why
+from forum.runs.policy import McpServer, ToolSpec
 
 MAX_ARGUMENT_BYTES: Final = 1 << 24
 LIST_TIMEOUT_S: Final = 30.0

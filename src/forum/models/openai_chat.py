@@ -7,9 +7,9 @@ import msgspec
 from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.urls import host_of
-from forum.work.policy import OPERATION_PATHS, Api
-from forum.work.prompt import MessageRole
-from forum.work.server_sent_events import SseEvent
+from forum.runs.policy import OPERATION_PATHS, Api
+from forum.runs.prompt import MessageRole
+from forum.runs.server_sent_events import SseEvent
 
 _ROLES = {
     MessageRole.SYSTEM: "system",

@@ -8,9 +8,9 @@ import msgspec
 from forum.engine import ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens
-from forum.work.policy import OPERATION_PATHS, Api, Chat
-from forum.work.prompt import MessageRole
-from forum.work.server_sent_events import SseEvent
+from forum.runs.policy import OPERATION_PATHS, Api, Chat
+from forum.runs.prompt import MessageRole
+from forum.runs.server_sent_events import SseEvent
 
 _INCOMPLETE = {"max_output_tokens": wire.Finish.LENGTH, "content_filter": wire.Finish.REFUSED}
 

@@ -6,7 +6,7 @@ only for a model without a declared price.  Some of its prices depend on the tim
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from forum.errors import UnknownPrice
 from forum.ledger.ports import Amount
 from forum.models.token_bounds import count_normalized_bytes
 from forum.models.urls import is_loopback
-from forum.work.policy import Chat, Library
+from forum.runs.policy import Chat, Library
 
 _MAX_NANO_USD: Final = (1 << 53) - 1
 """The largest cost that an entry can represent."""
@@ -62,33 +62,11 @@ class BilledTokens:
     """The part of `input` that was written to the provider's cache."""
 
 
-class Price(Protocol):
-    """Converts tokens to money."""
-
-    @property
-    def id(self) -> str:
-        """The id of the price table, as recorded."""
-
-    def cost(self, tokens: BilledTokens, after: float = 0) -> int:
-        """Return nano-dollars, rounded up, for a call that is made `after` seconds from now."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredPrice:
-    """Prices per thousand tokens, in nano-dollars, as declared in the configuration."""
-
-    input: int
-    output: int
-    id: str = "declared"
-
-    def cost(self, tokens: BilledTokens, after: float = 0) -> int:  # noqa: ARG002  # as in `Price`
-        """Return nano-dollars, rounded up."""
-        nano_usd = tokens.input * self.input + tokens.output * self.output
-        return min(-(-nano_usd // 1000), _MAX_NANO_USD)
-
-
-FREE_PRICE: Final = DeclaredPrice(0, 0, "free")
-"""The price of a model on this machine."""
+def count_tokens(read: int, written: int, cache_read: int, cache_write: int) -> BilledTokens:
+    """Return token counts; where those of the cache contradict the input, only the others."""
+    if cache_read + cache_write > read:
+        return BilledTokens(read, written)
+    return BilledTokens(read, written, cache_read, cache_write)
 
 
 class TokenRates(msgspec.Struct, frozen=True):
@@ -141,46 +119,90 @@ class _SizedRates:
 class ListedRates:
     """The rates of a model in the table, computed once."""
 
-    def __init__(self, model: Any) -> None:  # noqa: ANN401  # a class of the table
-        self._model = model
+    def __init__(self, model: Any, seconds: float = 0.0) -> None:  # noqa: ANN401  # of the table
+        """Take a model of the table, and how long a call may last at least."""
+        self._model, self._seconds = model, seconds
         listed = model.prices if isinstance(model.prices, list) else [model]
         # By identity, since prices have no hash; the model keeps them alive.
         self._by_prices = {id(at.prices): _size_rates(at.prices) for at in listed}
 
-    def find(self, input_tokens: int, after: float = 0) -> TokenRates:
-        """Return the rates of a request with so many input tokens, `after` seconds from now."""
+    def find(self, input_tokens: int, seconds: float = 0.0) -> TokenRates:
+        """Return the highest rates of a request with so many input tokens, for some seconds."""
         now = datetime.now(UTC)  # noqa: TID251  # some prices depend on the time of day
-        prices = self._model.get_prices(now + timedelta(seconds=after))
-        return self._by_prices[id(prices)].find(input_tokens)
-
-    def find_highest(self, input_tokens: int) -> TokenRates:
-        """Return the highest rates while a call may last."""
         # A more expensive time of day may begin during the call, or by the provider's clock.
-        first, last = self.find(input_tokens), self.find(input_tokens, _LONGEST_CALL_S)
-        if first is last:
-            return first
-        return TokenRates(*map(max, msgspec.structs.astuple(first), msgspec.structs.astuple(last)))
+        last = now + timedelta(seconds=max(seconds, self._seconds))
+        prices = {id(self._model.get_prices(moment)) for moment in (now, last)}
+        return highest_rates(*(self._by_prices[key].find(input_tokens) for key in prices))
+
+
+def highest_rates(*rates: TokenRates) -> TokenRates:
+    """Return rates that are in no part below any of these."""
+    if len(rates) == 1:
+        return rates[0]
+    return TokenRates(*map(max, *map(msgspec.structs.astuple, rates)))
+
+
+class RateFinder(Protocol):
+    """Finds the rates of a model."""
+
+    def __call__(self, input_tokens: int, seconds: float = 0.0, /) -> TokenRates:
+        """Return the highest rates of a request with so many input tokens, for some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class ListedPrice:
-    """The price of a model in the table."""
+class Price:
+    """What the tokens of a model cost."""
 
     id: str
-    rates: ListedRates
+    """The id of the price table, as recorded."""
+    find_rates: RateFinder
+    provider: str = ""
+    """The provider in the table; "" for a declared price."""
+    context_tokens: int = 0
+    """The context length; 0 if it is not known."""
 
-    def cost(self, tokens: BilledTokens, after: float = 0) -> int:
-        """Return nano-dollars, rounded up."""
-        if tokens.cache_read + tokens.cache_write > tokens.input:
-            # Inconsistent counts: charge all of it at the full price.
-            tokens = BilledTokens(tokens.input, tokens.output)
-        return self.rates.find(tokens.input, after).cost(tokens)
+    def cost(self, tokens: BilledTokens, cache_write_1h: int = 0) -> int:
+        """Return the cost of a call that is made now in nano-dollars, rounded up."""
+        return self.find_rates(tokens.input).cost(tokens, cache_write_1h)
+
+    def highest_cost(
+        self, input_tokens: int, output_tokens: int, *, long_cache: bool, seconds: float = 0.0
+    ) -> int:
+        """Return the upper bound of the cost of a call, whatever the provider's cache does.
+
+        `long_cache` tells whether the request may write to the cache that lives for an hour.
+        `seconds` is how long the call may last.
+        """
+        # Where long requests are dearer, they are so for all of their tokens, so the dearest
+        # case is the largest request.
+        rates = self.find_rates(input_tokens, seconds)
+        highest = rates.highest_input(long_cache=long_cache)
+        return _to_nano_usd(rates.call + input_tokens * highest + output_tokens * rates.output)
+
+
+def declared_price(input_pico: int, output_pico: int, name: str = "declared") -> Price:
+    """Return a price that the operator declares, in pico-dollars per token.
+
+    That is the same as nano-dollars for a thousand tokens.
+    """
+    rates = TokenRates(
+        input=input_pico,
+        output=output_pico,
+        cache_read=input_pico,
+        cache_write=input_pico,
+        cache_write_1h=input_pico,
+    )
+    return Price(name, lambda *_: rates)
+
+
+FREE_PRICE: Final = declared_price(0, 0, "free")
+"""The price of a model on this machine."""
 
 
 def price_of(spec: Chat | Library) -> Price:
     """Return the price of a model.  Raises `UnknownPrice` instead of assuming that it is free."""
     if spec.input_usd is not None and spec.output_usd is not None:
-        return DeclaredPrice(spec.input_usd, spec.output_usd)
+        return declared_price(spec.input_usd, spec.output_usd)
     if spec.input_usd is not None or spec.output_usd is not None:
         raise UnknownPrice(spec.model, "only one of input_usd and output_usd is set")
     if isinstance(spec, Chat) and is_loopback(spec.url):
@@ -205,10 +227,8 @@ def price_of(spec: Chat | Library) -> Price:
 
 def has_cache_price(spec: Chat) -> bool:
     """Return whether the table has what it costs to write to the cache of the model's provider."""
-    price = price_of(spec)
-    if not isinstance(price, ListedPrice):
-        return False  # a declared price has no such part, so a call may cost more than reserved
-    rates = price.rates.find(0)
+    # A declared price has no such part, so a call may cost more than reserved.
+    rates = price_of(spec).find_rates(0)
     return rates.cache_write > rates.input > rates.cache_read
 
 
@@ -248,70 +268,40 @@ def _is_priced_option(option: str) -> bool:
 
 
 @lru_cache(_MAX_NAMES)
-def _find_listed_price(model: str, provider: str | None, url: str | None) -> ListedPrice | str:
+def _find_listed_price(model: str, provider: str | None, url: str | None) -> Price | str:
     """Return the price of a model in the table, or why there is none."""
-    table: Any = import_module("genai_prices")
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
     try:
-        _, model_info = snapshot.find_provider_model(model, None, provider, url)
+        found = snapshot.find_provider_model(model, None, provider, url)
     except LookupError as error:
         return str(error)
-    price = ListedPrice(f"genai-prices/{table.__version__}", ListedRates(model_info))
-    rates = price.rates.find(0)
-    # A missing price in the table would look like a price of zero.
-    if not (rates.input and rates.output):
+    price = _listed_price(found)
+    if price is None:
         return f"the table has the model {model!r}, but not its price"
     return price
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModelPrice:
-    """The price of a model that is known by its name only, whatever address it is called at."""
-
-    id: str
-    """The id of the price table, as recorded."""
-    provider: str
-    context_tokens: int
-    """The context length; 0 if it is not known."""
-    find_rates: Callable[[int], TokenRates]
-    """Returns the rates for a request with so many input tokens."""
-
-    def cost(self, tokens: BilledTokens, cache_write_1h: int = 0) -> int:
-        """Return the cost of a call in nano-dollars, rounded up."""
-        return self.find_rates(tokens.input).cost(tokens, cache_write_1h)
-
-    def highest_cost(self, input_tokens: int, output_tokens: int, *, long_cache: bool) -> int:
-        """Return the upper bound of the cost of a call, whatever the provider's cache does.
-
-        `long_cache` tells whether the request may write to the cache that lives for an hour.
-        """
-        # Where long requests are dearer, they are so for all of their tokens, so the dearest
-        # case is the largest request.
-        rates = self.find_rates(input_tokens)
-        highest = rates.highest_input(long_cache=long_cache)
-        return _to_nano_usd(rates.call + input_tokens * highest + output_tokens * rates.output)
-
-
-def declared_price(input_pico: int, output_pico: int, name: str = "declared") -> NamedModelPrice:
-    """Return a price that the operator declares, in pico-dollars per token."""
-    rates = TokenRates(
-        input=input_pico,
-        output=output_pico,
-        cache_read=input_pico,
-        cache_write=input_pico,
-        cache_write_1h=input_pico,
-    )
-    return NamedModelPrice(id=name, provider="", context_tokens=0, find_rates=lambda _: rates)
+def _listed_price(
+    found: tuple[Any, Any], seconds: float = 0.0, *, embeds: bool = False
+) -> Price | None:
+    """Return the price of a provider's model, or None if the table does not have it."""
+    owner, info = found
+    rates = ListedRates(info, seconds)
+    first = rates.find(0)
+    # A missing price in the table would look like a price of zero.
+    if not first.input or not (embeds or first.output):
+        return None
+    version = import_module("genai_prices").__version__
+    return Price(f"genai-prices/{version}", rates.find, owner.id, info.context_window or 0)
 
 
 @lru_cache(_MAX_NAMES)
-def price_by_name(model: str, *, url: str = "", embeds: bool = False) -> NamedModelPrice:
+def price_by_name(model: str, *, url: str = "", embeds: bool = False) -> Price:
     """Return the price of a model in the table.  Raises `UnknownPrice`.
 
     Several providers may serve a model of that name.  If its name does not tell whose model it is,
     the most expensive one counts.  So does the price at the address, if the table knows that.
     """
-    table: Any = import_module("genai_prices")
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
     try:
         found = [snapshot.find_provider_model(model, None, None, None)]
@@ -320,17 +310,8 @@ def price_by_name(model: str, *, url: str = "", embeds: bool = False) -> NamedMo
     if url:
         with suppress(LookupError):
             found.append(snapshot.find_provider_model(model, None, None, url))
-    priced = [
-        NamedModelPrice(
-            id=f"genai-prices/{table.__version__}",
-            provider=owner.id,
-            context_tokens=info.context_window or 0,
-            find_rates=ListedRates(info).find_highest,
-        )
-        for owner, info in found
-    ]
-    # A missing price in the table would look like a price of zero.
-    priced = [p for p in priced if p.find_rates(0).input and (embeds or p.find_rates(0).output)]
+    listed = (_listed_price(pair, _LONGEST_CALL_S, embeds=embeds) for pair in found)
+    priced = [price for price in listed if price is not None]
     if not priced:
         raise UnknownPrice(model, "the table does not have it")
     if not url:
@@ -338,18 +319,14 @@ def price_by_name(model: str, *, url: str = "", embeds: bool = False) -> NamedMo
     return dearest_price(priced)
 
 
-def dearest_price(prices: Sequence[NamedModelPrice]) -> NamedModelPrice:
+def dearest_price(prices: Sequence[Price]) -> Price:
     """Return a price that is in no part below any of these; the first is the one that it names."""
-    first, *others = prices
-    if not others:
-        return first
 
-    def find_rates(input_tokens: int) -> TokenRates:
-        rates = (msgspec.structs.astuple(price.find_rates(input_tokens)) for price in prices)
-        return TokenRates(*map(max, *rates))
+    def find_rates(input_tokens: int, seconds: float = 0.0) -> TokenRates:
+        return highest_rates(*(price.find_rates(input_tokens, seconds) for price in prices))
 
     context = max(price.context_tokens for price in prices)
-    return NamedModelPrice(first.id, first.provider, context, find_rates)
+    return Price(prices[0].id, find_rates, prices[0].provider, context)
 
 
 def _size_rates(prices: Any) -> _SizedRates:  # noqa: ANN401  # a class of the table
@@ -407,14 +384,9 @@ def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
 
 def bound_tokens(price: Price, read: int, max_tokens: int, seconds: float) -> Amount:
     """Return the upper bound of the cost of a call that reads and writes at most so many tokens."""
-    ways = (
-        BilledTokens(read, max_tokens),
-        BilledTokens(read, max_tokens, cache_read=read),
-        BilledTokens(read, max_tokens, cache_write=read),
-    )
     # A more expensive time of day may begin during the call.
-    moments = (0.0, seconds + _MAX_CLOCK_SKEW_S)
-    usd = max(price.cost(way, moment) for way in ways for moment in moments)
+    lasting = seconds + _MAX_CLOCK_SKEW_S
+    usd = price.highest_cost(read, max_tokens, long_cache=False, seconds=lasting)
     return Amount(usd, read + max_tokens, 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from forum.config import SecretRules
 from forum.engine import ToolInvocation
 from forum.ledger.secret_mask import is_secret_name
-from forum.work.cli_agents import is_session_variable
+from forum.runs.cli_agents import is_session_variable
 
 _FORUM_VARIABLES = frozenset(
     # A program must get neither the secrets of Forum itself, nor the run, task and idempotency key

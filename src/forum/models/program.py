@@ -32,7 +32,7 @@ from forum.models.file_content import FileContent
 from forum.models.process_group import reap_in_background, signal_group, start_group
 from forum.models.sandbox import Sandbox
 from forum.platform_calls import open_exit_handle
-from forum.work.kinds import Why
+from forum.runs.kinds import Why
 
 EXIT_GRACE_S = 0.3
 """Seconds that a program has to exit after SIGTERM, and its pipes to close after its exit."""

@@ -5,12 +5,13 @@ program, so nothing in it is taken for granted.
 """
 
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Final, assert_never
 
 import msgspec
 
-from forum.work.policy import ReportFormat
+from forum.runs.policy import ReportFormat
+from forum.units import to_cost
 
 MAX_REPORT_BYTES: Final = 1 << 26
 """Maximum size of a report that is read."""
@@ -198,7 +199,8 @@ def _count(numbers: Iterable[int]) -> int:
 
 
 def _nano_dollars(usd: Decimal | None) -> int | None:
-    if usd is None or not usd.is_finite() or not 0 <= usd < _MAX_AMOUNT // _NANO_USD:
+    """Return a cost in nano-dollars; None if none is stated, or what is stated is no amount."""
+    try:
+        return None if usd is None else to_cost(usd)
+    except ValueError:
         return None
-    # Rounded up: a budget must not be spent in parts too small to count.
-    return int((usd * _NANO_USD).to_integral_value(ROUND_CEILING))

@@ -23,7 +23,7 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.models.urls import is_loopback
-from forum.work.server_sent_events import (
+from forum.runs.server_sent_events import (
     MAX_EVENT_BYTES,
     ReplyTooLarge,
     SseEvent,

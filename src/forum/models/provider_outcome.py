@@ -21,8 +21,8 @@ from forum.models.prices import BilledTokens, Price, bound_of, price_of
 from forum.models.provider_http import HttpEnd, HttpOutcome
 from forum.models.urls import address_of, is_loopback, path_of
 from forum.models.wire import Finish, ReplyBuilder, tool_calls_of
-from forum.work.kinds import Why, sanitize_name
-from forum.work.policy import Chat, Library
+from forum.runs.kinds import Why, sanitize_name
+from forum.runs.policy import Chat, Library
 
 # 529 is Anthropic's status for an overloaded API.
 _THROTTLED_STATUSES: Final = frozenset({429, 503, 529})

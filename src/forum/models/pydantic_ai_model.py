@@ -22,10 +22,10 @@ from forum.models.provider_outcome import (
     refused_reply,
     unencodable_reply,
 )
-from forum.work.kinds import Why
-from forum.work.policy import Library
-from forum.work.prompt import MessageRole
-from forum.work.server_sent_events import ReplyTooLarge
+from forum.runs.kinds import Why
+from forum.runs.policy import Library
+from forum.runs.prompt import MessageRole
+from forum.runs.server_sent_events import ReplyTooLarge
 
 try:
     from pydantic_ai import exceptions, messages

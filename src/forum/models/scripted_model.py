@@ -8,8 +8,8 @@ from forum import engine
 from forum.ledger.body import BytesContent, Content, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.work.kinds import Why
-from forum.work.policy import Scripted, ScriptStep
+from forum.runs.kinds import Why
+from forum.runs.policy import Scripted, ScriptStep
 
 EVERY_TASK = "*"
 """Key of the steps for tasks that have none of their own."""

@@ -82,7 +82,7 @@ class FoundSecret:
 
 
 class _ProjectRecord(msgspec.Struct, frozen=True):
-    """The part of a record of `forum.backends.project_registry` that locates secrets."""
+    """The part of a record of `forum.stores.project_registry` that locates secrets."""
 
     path: str
     """The data folder."""

@@ -20,8 +20,8 @@ from forum.models import embedding
 from forum.models.numpy_arrays import NDArray, np
 from forum.models.user_cache import write_cached
 from forum.models.weights import find_weights
-from forum.work.model_weights import MINILM, MINILM_TENSORS
-from forum.work.roster import Roster
+from forum.runs.model_weights import MINILM, MINILM_TENSORS
+from forum.runs.roster import Roster
 
 Bits = NDArray[np.uint8]
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import category
 
-from forum.work.unicode_forms import NormalForm, normalize_text
+from forum.runs.unicode_forms import NormalForm, normalize_text
 
 _BLOCK_CHARS: Final = 1 << 16
 """Characters that are counted at a time: counting holds the interpreter's lock."""

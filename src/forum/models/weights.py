@@ -1,4 +1,4 @@
-"""Installed weights: for each model a plain folder with the files that `forum.work` pins.
+"""Installed weights: for each model a plain folder with the files that `forum.runs` pins.
 
 A file is used only if its digest is the pinned one.  The digest is computed once for each file:
 what the operating system reports of a file changes with its content.
@@ -14,7 +14,7 @@ import msgspec
 
 from forum.errors import WeightsMissing, WeightsRejected
 from forum.models.user_cache import cache_folder, read_cached, write_cached
-from forum.work.model_weights import ModelWeights, WeightFile, WeightsInspection
+from forum.runs.model_weights import ModelWeights, WeightFile, WeightsInspection
 
 FOLDER_VARIABLE: Final = "FORUM_MODELS_DIR"
 

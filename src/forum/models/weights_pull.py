@@ -27,7 +27,7 @@ from forum.models.provider_http import is_tls_error
 from forum.models.urls import host_of, is_loopback
 from forum.models.weights import describe_digest, weights_folder
 from forum.platform_calls import sync_file
-from forum.work.model_weights import ModelWeights, WeightFile
+from forum.runs.model_weights import ModelWeights, WeightFile
 
 STALL_TIMEOUT_S: Final = 30.0
 """Seconds without a byte after which a download is given up."""

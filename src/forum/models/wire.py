@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 import msgspec
 
 from forum import engine
-from forum.models.prices import BilledTokens
+from forum.models.prices import BilledTokens, count_tokens
 from forum.models.provider_http import ResponseReader
-from forum.work.policy import Chat, ToolCall
-from forum.work.prompt import MessageRole, PromptMessage
-from forum.work.server_sent_events import ReplyTooLarge
-from forum.work.team_settings import RESERVED_OPTIONS
+from forum.runs.policy import Chat, ToolCall
+from forum.runs.prompt import MessageRole, PromptMessage
+from forum.runs.server_sent_events import ReplyTooLarge
+from forum.runs.team_settings import RESERVED_OPTIONS
 
 MAX_OUTPUT_BYTES: Final = 1 << 24
 """Maximum size of a model's output."""
@@ -270,4 +270,4 @@ def billed_tokens(
     """Return a provider's token counts, or None if they are implausible."""
     counts = (read, written, cache_read, cache_write)
     plausible = min(counts) >= 0 and sum(counts) < _MAX_TOKEN_COUNT
-    return BilledTokens(*counts) if plausible else None
+    return count_tokens(*counts) if plausible else None

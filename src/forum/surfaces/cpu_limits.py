@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from forum.errors import CheckTooExpensive
 from forum.limits.off_loop import run_in_body_thread
-from forum.work.step_limit import limit_steps
+from forum.runs.step_limit import limit_steps
 
 T = TypeVar("T")
 

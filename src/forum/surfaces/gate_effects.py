@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from forum.app import ExplainedGate
 from forum.app.formatting import pluralize
-from forum.work.panel import Council
-from forum.work.plan import Plan, Task, read_plan
-from forum.work.policy import Policy
-from forum.work.report_kinds import Provenance
+from forum.runs.panel import Council
+from forum.runs.plan import Plan, Task, read_plan
+from forum.runs.policy import Policy
+from forum.runs.report_kinds import Provenance
 
 _MAX_NAMES = 12
 """Maximum number of names that a sentence lists."""

@@ -10,18 +10,18 @@ import msgspec
 from msgspec import Meta, Struct
 
 from forum.app import Forum, new_run_id
-from forum.deliberation import seating
-from forum.deliberation.symposium.prompts import build_briefing
-from forum.deliberation.symposium.schemas import Persona
+from forum.app.planner import AgentRegistry, CallerAuthority, check_client_rights
 from forum.engine import AnswerReference, RunRequest
 from forum.errors import BadPlan, Malformed, NoSuchEntry
+from forum.features.symposium import seating
+from forum.features.symposium.prompts import build_briefing
+from forum.features.symposium.schemas import Persona
 from forum.ledger.access import has_scope
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry, CallerAuthority, check_client_rights
-from forum.work.council_end import Requirement
-from forum.work.kinds import MAX_SCORE, Scorer, ScoreSubject
-from forum.work.panel import (
+from forum.runs.council_end import Requirement
+from forum.runs.kinds import MAX_SCORE, Scorer, ScoreSubject
+from forum.runs.panel import (
     COUNCIL_VERSION,
     MAX_ROUNDS,
     MAX_SEATS,
@@ -33,11 +33,10 @@ from forum.work.panel import (
     count_seats,
     draft_decision,
 )
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.plan_limits import MAX_TASKS, check_plan_size
-from forum.work.policy import Answer
-from forum.work.scores import Score
-from forum.work.team_settings import NANO_USD, to_exact_units
+from forum.runs.plan import Plan, RunBudget, Task, read_limits
+from forum.runs.plan_limits import MAX_TASKS, check_plan_size
+from forum.runs.policy import Answer
+from forum.runs.scores import Score
 
 StructT = TypeVar("StructT", bound=Struct)
 
@@ -67,11 +66,15 @@ class BudgetAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
 AgentName = Annotated[str, Meta(max_length=MAX_AGENT_NAME_LENGTH)]
 Seats = Annotated[
     Annotated[int, Meta(ge=1, le=MAX_SEATS)] | None,
-    Meta(description="How many sit on it; else as many as personas, or as models, or five."),
+    Meta(
+        description="The number of seats. Default: that of the personas, or of the models, or five."
+    ),
 ]
 Options = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=MAX_OPTION_LENGTH)], ...],
-    Meta(max_length=MAX_OPTIONS, description="The answers there are; else it may be any."),
+    Meta(
+        max_length=MAX_OPTIONS, description="The possible answers. Default: answers are free text."
+    ),
 ]
 
 
@@ -85,29 +88,43 @@ class PanelAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     seats: Seats = None
     models: Annotated[
         tuple[AgentName, ...],
-        Meta(max_length=MAX_SEATS, description="Agents that take the seats in turn; else all."),
+        Meta(
+            max_length=MAX_SEATS,
+            description="Agents that take the seats in turn. Default: all agents.",
+        ),
     ] = ()
     personas: Annotated[
         tuple[str | Persona, ...],
-        Meta(max_length=MAX_SEATS, description="Who the seats are told to be, in turn."),
+        Meta(max_length=MAX_SEATS, description="The personas of the seats, in turn."),
     ] = ()
     options: Options = ()
     rounds: Annotated[
         Annotated[int, Meta(ge=0, le=MAX_ROUNDS)] | None,
-        Meta(description="How often a council exchanges its ballots at most, or all have a turn."),
+        Meta(description="The maximum number of exchanges of ballots, or of turns of each seat."),
     ] = None
     baseline: Annotated[
         int,
-        Meta(ge=0, le=MAX_SEATS, description="How many answer first; 0: all, and no gate."),
+        Meta(
+            ge=0,
+            le=MAX_SEATS,
+            description="The number of seats that answer first. With 0, all seats answer.",
+        ),
     ] = 3
     threshold: Annotated[
-        float, Meta(ge=0, le=1, description="The share of them that has to agree to end it.")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The share of these seats that must agree for the panel to end early.",
+        ),
     ] = 1.0
-    judge: Annotated[AgentName | None, Meta(description="Who compares open answers.")] = None
+    judge: Annotated[
+        AgentName | None, Meta(description="The agent that compares free-text answers.")
+    ] = None
     require: Annotated[
         Requirement,
         Meta(
-            description="How far the seats have to agree, so that a task with this panel passes: "
+            description="The agreement that a task with this panel needs to pass: "
             "`majority` or `agreement`. A blocked or split panel never passes."
         ),
     ] = Requirement.MAJORITY
@@ -122,7 +139,7 @@ Ladder = Annotated[
 ]
 NamedPanels = Annotated[
     dict[str, PanelAsk],
-    Meta(description="Panels by name, with which the ladder can end."),
+    Meta(description="The panels, by name, at which an escalation can end."),
 ]
 
 
@@ -140,14 +157,21 @@ class TaskAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 
     id: Annotated[str, Meta(min_length=1, max_length=64, examples=["rivers"])]
     instruction: Annotated[str, Meta(min_length=1)]
-    done_when: Annotated[str, Meta(description="What its result must hold to.")] = ""
-    needs: Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")] = ()
-    after: Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")] = ()
+    done_when: Annotated[str, Meta(description="The criteria that the result must meet.")] = ""
+    needs: Annotated[tuple[str, ...], Meta(description="The tasks whose output it receives.")] = ()
+    after: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="The tasks that must end before it, and whose output it does not receive."
+        ),
+    ] = ()
     lane: str = ""
     agent: str = ""
     tasks: tuple["TaskAsk", ...] = ()
     budget: BudgetAsk | None = None
-    panel: Annotated[PanelAsk | None, Meta(description="Who deliberates on it.")] = None
+    panel: Annotated[
+        PanelAsk | None, Meta(description="The panel that deliberates on the task.")
+    ] = None
     decide: Annotated[
         Options,
         Meta(
@@ -204,19 +228,19 @@ class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A key that somebody is to get."""
+    """An API key to create."""
 
     name: Annotated[
         str,
         Meta(
             pattern=r"^[!#-\[\]-~]{1,40}$",
             examples=["ci"],
-            description="Whose it is: visible ASCII without quote and backslash.",
+            description="The name of its owner: visible ASCII without quote and backslash.",
         ),
     ]
     scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=len(Scope))]
     seconds: (
-        Annotated[int, Meta(ge=1, le=MAX_KEY_LIFETIME_S, description="How long it is to hold.")]
+        Annotated[int, Meta(ge=1, le=MAX_KEY_LIFETIME_S, description="The lifetime of the key.")]
         | None
     ) = None
 
@@ -402,21 +426,10 @@ def check_fork(
 
 def budget_from_form(form: BudgetAsk) -> RunBudget:
     """Return a budget in recorded units.  Raises `BadPlan`."""
-    return replace_given(
-        RunBudget(),
-        usd=_to_units("usd", form.usd, NANO_USD),
-        tokens=form.tokens,
-        calls=form.calls,
-        milliseconds=_to_units("seconds", form.seconds, 1000),
-        depth=form.depth,
-    )
-
-
-def _to_units(name: str, value: Decimal | None, unit: int) -> int | None:
     try:
-        return None if value is None else to_exact_units(value, unit)
+        return read_limits(msgspec.structs.asdict(form))
     except ValueError as error:
-        raise BadPlan(f"budget.{name}: {error}") from None
+        raise BadPlan(f"budget.{error}") from None
 
 
 def _task_from_form(form: TaskAsk) -> Task:
@@ -430,8 +443,6 @@ def _task_from_form(form: TaskAsk) -> Task:
         agent=form.agent,
         tasks=tuple(map(_task_from_form, form.tasks)),
     )
-    # msgspec omits a default only if it is the same object.  An equal copy of the default budget
-    # would be recorded as `{}`, and equal plans would have different digests.
     budget = form.budget and budget_from_form(form.budget)
     if form.panel and form.decide:
         raise BadPlan(f"task {form.id!r}: a configured panel decides; leave out panel, or decide")
@@ -450,9 +461,13 @@ class ScoreAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         str,
         Meta(pattern="^[a-z0-9][a-z0-9._-]{0,63}$", examples=["correct", "helpful"]),
     ]
-    value: Annotated[float, Meta(ge=0, le=1, description="Kept in thousandths.")]
+    value: Annotated[
+        float, Meta(ge=0, le=1, description="The score, which is stored in thousandths.")
+    ]
     subject: ScoreSubject = ScoreSubject.RUN
-    task: Annotated[str, Meta(max_length=128, description="With the subject `task`.")] = ""
+    task: Annotated[
+        str, Meta(max_length=128, description="The name of the task, if the subject is `task`.")
+    ] = ""
     by: Annotated[
         Scorer | None,
         Meta(

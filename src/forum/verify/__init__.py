@@ -17,15 +17,6 @@ from forum.verify.ledger_audit import (
     check_session,
     verify_ledger,
 )
-from forum.verify.log_part_audit import LogPartCheck, check_log_part
-from forum.verify.pack_audit import (
-    PackFinding,
-    PackProblem,
-    PackResult,
-    record_check,
-    verify_pack,
-)
-from forum.verify.pack_page import draw_pack_page
 from forum.verify.report import (
     Bodies,
     Claim,

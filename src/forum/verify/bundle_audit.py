@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from forum import tlog
-from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import Malformed, ProofRejected
 from forum.ledger.body import StoredBody
 from forum.ledger.bundle import BundleReader
@@ -17,6 +16,7 @@ from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Position
 from forum.ledger.witness_records import WitnessRecords
 from forum.ledger.zip_archive import ByteSource
+from forum.runs.record_comparison import IndexedEntry
 from forum.verify import report
 from forum.verify.checkpoint_times import CheckpointTimes
 from forum.verify.entry_checker import EntryChecker, describe_unknown_kinds
@@ -89,7 +89,7 @@ class _BundleAudit:
         self._chronicle = EntryChecker(
             bundle.origin, findings, self._body, self._is_before, whole=bundle.run
         )
-        self._sessions = SessionChecker(self._session_body, findings, self._other_entries)
+        self._sessions = SessionChecker(kinds, self._session_body, findings, self._other_entries)
         # The beginning of a span is in the bundle, before its end.
         self._reports = ReportChecker(findings, lambda _entry: None)
         self._tallies = RunTallies()

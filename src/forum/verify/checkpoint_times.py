@@ -8,10 +8,8 @@ entries.
 from bisect import bisect_right
 from itertools import accumulate
 
+from forum.ledger.entry import MAX_CLOCK_SKEW_US
 from forum.tlog import select_consistent_times
-
-MAX_CLOCK_SKEW_US = 300 * 1_000_000
-"""The clock error of a writer, in microseconds, up to which its times are accepted."""
 
 MAX_TIME_US = 2**53 - 1 - MAX_CLOCK_SKEW_US
 """The latest time that an entry can have (2**53 - 1), less the tolerance."""

@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation.council_kinds import COUNCIL_KINDS
-from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import (
     LOG_RUN,
     MAIN_STRAND,
+    MAX_CLOCK_SKEW_US,
     MAX_ENTRY_SIZE,
     MAX_PARENTS,
     Commitment,
@@ -29,11 +28,11 @@ from forum.ledger.own_entries import OWN_STRANDS
 from forum.ledger.ports import EntryRow, Position
 from forum.ledger.redaction import find_redaction_fault, redacted_bodies
 from forum.ledger.retention import HoldOrder
-from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, MAX_TIME_US
+from forum.runs.report_kinds import REPORT_KINDS
+from forum.verify.checkpoint_times import MAX_TIME_US
 from forum.verify.report import Bodies, Findings, Problem
 from forum.verify.run_tally import COUNTED_KINDS
 from forum.verify.segment_summary import SegmentSummary
-from forum.work.report_kinds import REPORT_KINDS
 
 _MAX_RECENT_ENTRIES = 200_000
 _STRUCTURAL = frozenset(
@@ -48,10 +47,10 @@ _STRUCTURAL = frozenset(
         b"score/1",
     }
     | {name.encode() for name in COUNTED_KINDS}
-    | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS | REPORT_KINDS}
+    | {kind.name.encode() for kind in REPORT_KINDS}
 )
-"""Kinds that refer to other entries, affect an account or a timer, or belong to a session or a
-report: entries of these kinds are always decoded."""
+"""Kinds that refer to other entries, affect an account or a timer, or belong to a report: entries
+of these kinds are always decoded, and so are those of sessions."""
 
 _strand_ends_decoder = msgspec.json.Decoder(list[StrandEnd])
 _UNREADABLE_LIST = {"": (0, "")}
@@ -140,6 +139,7 @@ class EntryChecker:
             not strand.floor <= time <= self._latest
             or time < self._earliest
             or kind in _STRUCTURAL
+            or kind in kinds.session_kinds
             or not kinds.has_valid_facts(kind, facts)
             or len(data) > MAX_ENTRY_SIZE
             or not (parents is None or parents in self._young or self._are_recent(parents))

@@ -18,10 +18,9 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from forum import tlog
-from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import ForumError, Malformed, ProofRejected
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import LOG_RUN, Entry, leaf_of, peek_kind, peek_run
+from forum.ledger.entry import LOG_RUN, MAX_CLOCK_SKEW_US, Entry, leaf_of, peek_kind, peek_run
 from forum.ledger.kinds import Kinds, RunsOpenedFacts
 from forum.ledger.ports import EntryRow, Position, Reader
 from forum.ledger.redaction import (
@@ -34,9 +33,12 @@ from forum.ledger.retention import RULE_KINDS, HoldOrder
 from forum.ledger.strand import RUNS_STRAND
 from forum.ledger.witness_records import WitnessRecords, find_records
 from forum.ledger.write_tags import WriteKeys
+from forum.runs.kinds import ScoreFacts
+from forum.runs.record_comparison import IndexedEntry
+from forum.runs.scores import find_score_fault
 from forum.verify import entry_checker, segment_checker, segment_summary
 from forum.verify.body_pages import BodyPages
-from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, CheckpointTimes
+from forum.verify.checkpoint_times import CheckpointTimes
 from forum.verify.directory_checker import DirectoryChecker, DirectoryRecorder
 from forum.verify.log_keys import read_ledger_log_keys
 from forum.verify.report import (
@@ -54,8 +56,6 @@ from forum.verify.session_checker import SessionChecker, SessionSummary
 from forum.verify.summary_audit import audit_summaries
 from forum.verify.table_audit import TableAudit
 from forum.verify.trust import NO_KEY, Trust
-from forum.work.kinds import ScoreFacts
-from forum.work.scores import find_score_fault
 
 GRACE_PERIOD_US = 10 * 1_000_000
 """The time, in microseconds, that an entry may lack an index or a cosignature."""
@@ -189,7 +189,7 @@ class LedgerAudit:
         self._first_floor = 0
         """The cosignature time of the last checkpoint before the ones that are read."""
         self._bodies = BodyPages(reader)
-        self._sessions = SessionChecker(self._body, self._findings, self._signed_entries)
+        self._sessions = SessionChecker(kinds, self._body, self._findings, self._signed_entries)
         self._reports = ReportChecker(self._findings, self._previous_of)
         self._directory: DirectoryRecorder = DirectoryChecker(self._findings)
         self._chronicle = chronicle(

@@ -10,9 +10,8 @@ from typing import Any
 
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import RunOpenFacts
-from forum.verify.report import Coverage, Findings, GapCount, Problem
-from forum.work.kinds import AcceptedFacts
-from forum.work.report_kinds import (
+from forum.runs.kinds import AcceptedFacts
+from forum.runs.report_kinds import (
     GapReason,
     ReportBeginFacts,
     ReportGapFacts,
@@ -21,6 +20,7 @@ from forum.work.report_kinds import (
     ReportStepFacts,
     span_strand,
 )
+from forum.verify.report import Coverage, Findings, GapCount, Problem
 
 _OPENED, _DRIVEN = "opened", "driven"
 

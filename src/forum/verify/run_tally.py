@@ -11,16 +11,14 @@ import msgspec
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import LEDGER_KINDS, RunCloseFacts
 from forum.ledger.ports import UNLIMITED, Amount
-from forum.work import kinds
-from forum.work.report_kinds import (
+from forum.runs import kinds
+from forum.runs.report_kinds import (
     REPORT_KINDS,
     ReportBeginFacts,
     ReportSourceFacts,
     ReportStepFacts,
 )
-
-_RUN_AGENT = "run"
-"""The agent and model name of a call that another run answers; its calls count in that run."""
+from forum.runs.spending import Beginning, End, cost_of
 
 
 class RunTally(msgspec.Struct):
@@ -33,14 +31,21 @@ class RunTally(msgspec.Struct):
     tokens: int = 0
     calls: int = 0
     delegates: bool = False
-    """Whether another run answers one of its calls; then the number of calls is not compared."""
+    """Whether another run answers one of its calls; then the number of calls is not compared.
+
+    Releases up to 0.2 did not record how many the other run made.
+    """
     closed: bool = False
     interrupted: bool | None = None
     """Whether the run is interrupted; None if these entries do not say."""
-    reserved: dict[str, tuple[int, int, bool]] = {}
-    """The call without a reply of each strand: dollars, tokens, whether another run answers it."""
-    settled: list[str] = []
-    """Strands whose first reply here belongs to a call before these entries."""
+    open_calls: dict[str, kinds.CallFacts] = {}
+    """The call without a reply of each strand."""
+    open_steps: dict[str, ReportBeginFacts] = {}
+    """The step without an end of each strand."""
+    late_replies: dict[str, kinds.ReplyFacts] = {}
+    """The first reply of each strand, if its call is before these entries."""
+    late_steps: dict[str, ReportStepFacts] = {}
+    """The end of each step that begins before these entries."""
     gates: dict[str, int] = {}
     """The open gates, each with its deadline."""
     decided: list[str] = []
@@ -49,12 +54,6 @@ class RunTally(msgspec.Struct):
     """Whether another program reports the run; then nothing continues it but that program."""
     overrun: tuple[int, int] = (0, 0)
     """Dollars and tokens by which steps have cost more than their own reservations."""
-    late: dict[str, tuple[int, int]] = {}
-    """The cost of the spans in `settled`, whose reservations are not among these entries."""
-    span_calls: dict[str, int] = {}
-    """The calls that open spans have reserved."""
-    taken_back: list[str] = []
-    """Those of the spans in `settled` that were not made."""
 
     def add_entry(self, entry: Entry[Any]) -> None:
         """Add an entry of the run."""
@@ -62,10 +61,10 @@ class RunTally(msgspec.Struct):
             case kinds.AcceptedFacts() as facts if entry.strand == MAIN_STRAND:
                 self.cap = facts.cap.usd, facts.cap.tokens, facts.cap.calls
                 self.deadline = entry.ts + 1000 * facts.milliseconds
-            case kinds.CallFacts() as facts:
-                self._reserve(entry.strand, facts)
-            case kinds.ReplyFacts() as facts:
-                self._settle(entry.strand, facts)
+            case kinds.CallFacts() | ReportBeginFacts() as facts:
+                self._begin(entry.strand, facts)
+            case kinds.ReplyFacts() | ReportStepFacts() as facts:
+                self._end(entry, facts)
             case kinds.GateOpenFacts() as facts:
                 self.gates[entry.strand] = entry.ts + 1000 * facts.milliseconds
             case kinds.GateDecisionFacts() | kinds.GateDecisionByFacts():
@@ -74,61 +73,64 @@ class RunTally(msgspec.Struct):
             case RunCloseFacts() if entry.strand == MAIN_STRAND:
                 self.closed = True
             case facts:
-                self._set_interrupted(entry.strand, facts)
-                self._add_report(entry)
+                self._add_state(entry.strand, facts)
 
-    def _add_report(self, entry: Entry[Any]) -> None:
-        match entry.facts:
-            case ReportSourceFacts() as facts if entry.strand == MAIN_STRAND:
+    def _add_state(self, strand: str, facts: object) -> None:
+        """Add how the run is known, and whether it is interrupted."""
+        match facts:
+            case ReportSourceFacts() if strand == MAIN_STRAND:
                 self.reported = True
                 # Only a capped run has an account.
                 self.cap = None if facts.cap == UNLIMITED else (*facts.cap,)
-            case ReportBeginFacts() as facts:
-                self.reserved[entry.strand] = (facts.usd, facts.tokens, False)
-                self.usd, self.tokens = self.usd + facts.usd, self.tokens + facts.tokens
-                self.calls += facts.calls
-                self.span_calls[entry.strand] = facts.calls
-            case ReportStepFacts() as facts if entry.n:  # the first entry settles nothing
-                self._settle_span(entry.strand, facts)
+            case kinds.InterruptionFacts() | kinds.ResumptionFacts() if strand == MAIN_STRAND:
+                self.interrupted = isinstance(facts, kinds.InterruptionFacts)
+            case _:
+                pass
 
-    def _settle_span(self, strand: str, facts: ReportStepFacts) -> None:
-        usd, tokens = facts.usd, facts.spent.tokens
-        reserved = self.reserved.pop(strand, None)
-        calls = self.span_calls.pop(strand, 0)
-        if reserved is None:
-            self.settled.append(strand)
-            self.late[strand] = (usd, tokens)
-            if facts.is_taken_back:
-                self.taken_back.append(strand)
+    def _begin(self, strand: str, facts: Beginning) -> None:
+        # A call that never got an end keeps its reservation in the account.
+        self._charge(facts.usd, facts.tokens, facts.calls)
+        if isinstance(facts, ReportBeginFacts):
+            self.open_steps[strand] = facts
         else:
-            self._add_overrun(usd - reserved[0], tokens - reserved[1])
-            self.calls -= calls if facts.is_taken_back else 0
-        self.usd += usd - (reserved[0] if reserved else 0)
-        self.tokens += tokens - (reserved[1] if reserved else 0)
+            self.open_calls[strand] = facts
+            self.delegates = self.delegates or kinds.is_inner_run(facts.agent, facts.model)
+
+    def _end(self, entry: Entry[Any], facts: End) -> None:
+        is_step = isinstance(facts, ReportStepFacts)
+        # A step that is the first entry of its strand has no reservation, and is not charged.
+        if (is_step and not entry.n) or self._settle(entry.strand, facts):
+            return
+        # What the beginning has reserved, and with it the calls, is known when segments are merged.
+        self._charge(facts.spent.usd, facts.spent.tokens)
+        if isinstance(facts, ReportStepFacts):
+            self.late_steps.setdefault(entry.strand, facts)
+        else:
+            self.late_replies.setdefault(entry.strand, facts)
+
+    def _settle(self, strand: str, facts: End) -> bool:
+        """Settle the open call or step of a strand; return whether there is one."""
+        begun: Beginning | None
+        if isinstance(facts, ReportStepFacts):
+            begun, is_recorded = self.open_steps.pop(strand, None), False
+        else:
+            begun = self.open_calls.pop(strand, None)
+            is_recorded = facts.source is kinds.ReplyOrigin.RECORDED
+        if begun is None:
+            return False
+        spent = cost_of(begun, facts)
+        usd, tokens = spent.usd - begun.usd, spent.tokens - begun.tokens
+        if isinstance(facts, ReportStepFacts):
+            self._add_overrun(usd, tokens)
+        # A recorded reply was reused from another run, which paid for the call.
+        self._charge(usd, tokens, (0 if is_recorded else spent.calls) - begun.calls)
+        return True
+
+    def _charge(self, usd: int, tokens: int, calls: int = 0) -> None:
+        self.usd, self.tokens, self.calls = self.usd + usd, self.tokens + tokens, self.calls + calls
 
     def _add_overrun(self, usd: int, tokens: int) -> None:
         self.overrun = self.overrun[0] + max(0, usd), self.overrun[1] + max(0, tokens)
-
-    def _set_interrupted(self, strand: str, facts: object) -> None:
-        if strand == MAIN_STRAND and isinstance(
-            facts, kinds.InterruptionFacts | kinds.ResumptionFacts
-        ):
-            self.interrupted = isinstance(facts, kinds.InterruptionFacts)
-
-    def _reserve(self, strand: str, called: kinds.CallFacts) -> None:
-        delegates = called.agent == _RUN_AGENT == called.model
-        self.reserved[strand] = (called.usd, called.tokens, delegates)
-        self.usd, self.tokens = self.usd + called.usd, self.tokens + called.tokens
-        self.calls += 1
-        self.delegates = self.delegates or delegates
-
-    def _settle(self, strand: str, replied: kinds.ReplyFacts) -> None:
-        if strand not in self.reserved:
-            self.settled.append(strand)
-        usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
-        self.usd, self.tokens = self.usd + replied.usd - usd, self.tokens + replied.tokens - tokens
-        # A recorded reply was reused from another run, which paid for the call.
-        self.calls -= replied.source is kinds.ReplyOrigin.RECORDED
 
     def merge(self, later: "RunTally") -> None:
         """Add the tally of later entries of the run."""
@@ -136,30 +138,28 @@ class RunTally(msgspec.Struct):
             (later.cap, later.deadline) if later.cap else (self.cap, self.deadline)
         )
         # A segment may hold a call and the next one its reply: the reservation then ends here.
-        for strand in later.settled:
-            usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
-            calls = self.span_calls.pop(strand, 0)
-            self.calls -= calls if strand in later.taken_back else 0
-            if strand in later.late:
-                self._add_overrun(later.late[strand][0] - usd, later.late[strand][1] - tokens)
-            self.usd, self.tokens = self.usd - usd, self.tokens - tokens
+        late: list[tuple[str, End]] = [*later.late_replies.items(), *later.late_steps.items()]
+        for strand, facts in late:
+            if self._settle(strand, facts):
+                self._charge(-facts.spent.usd, -facts.spent.tokens)
         for gate in later.decided:
             self.gates.pop(gate, None)
-        self.usd, self.tokens = self.usd + later.usd, self.tokens + later.tokens
-        self.calls += later.calls
+        self._charge(later.usd, later.tokens, later.calls)
         self.delegates, self.closed = self.delegates or later.delegates, self.closed or later.closed
         if later.interrupted is not None:
             self.interrupted = later.interrupted
         self.reported = self.reported or later.reported
         self._add_overrun(*later.overrun)
-        self.reserved |= later.reserved
-        self.span_calls |= later.span_calls
+        self.open_calls |= later.open_calls
+        self.open_steps |= later.open_steps
         self.gates |= later.gates
 
     @property
     def is_waiting(self) -> bool:
         """Whether the run is blocked on a human decision or on another run."""
-        return bool(self.gates) or any(call[2] for call in self.reserved.values())
+        return bool(self.gates) or any(
+            kinds.is_inner_run(call.agent, call.model) for call in self.open_calls.values()
+        )
 
     def describe_difference(self, cap: Amount, used: Amount) -> str:
         """Describe how an account differs from the entries; return an empty text if it agrees."""
@@ -188,16 +188,10 @@ class RunTally(msgspec.Struct):
 
 def tally_run(entries: Iterable[Entry[Any]]) -> RunTally:
     """Return the tally of one run from all of its entries, each strand in its order."""
-    tally = _empty_tally()
+    tally = RunTally()
     for entry in entries:
         tally.add_entry(entry)
     return tally
-
-
-def _empty_tally() -> RunTally:
-    return RunTally(
-        reserved={}, settled=[], gates={}, decided=[], late={}, span_calls={}, taken_back=[]
-    )
 
 
 class RunTallies:
@@ -246,7 +240,7 @@ class RunTallies:
                 yield run, tally
 
     def _of(self, run: str) -> RunTally:
-        return self._runs.setdefault(run, _empty_tally())
+        return self._runs.setdefault(run, RunTally())
 
 
 _COUNTED_FACTS = (

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Protocol
 
-from forum.ledger.entry import MAIN_STRAND, Entry
+from forum.ledger.entry import MAIN_STRAND, MAX_CLOCK_SKEW_US, Entry
 from forum.verify import segment_summary
-from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US
 from forum.verify.entry_checker import EntryChecker, StrandHead
 from forum.verify.report import Problem
 

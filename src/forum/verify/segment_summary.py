@@ -4,10 +4,10 @@ All are plain values, because they are sent from one process to another.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 
 import msgspec
 
+from forum.units import format_moment
 from forum.verify.run_tally import RunTally
 
 
@@ -160,4 +160,4 @@ class VerifiedCheckpoint(msgspec.Struct, frozen=True):
     @property
     def checked_at_text(self) -> str:
         """The time of the check as text, in UTC."""
-        return datetime.fromtimestamp(self.checked_at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return format_moment(self.checked_at)

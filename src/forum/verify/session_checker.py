@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from forum.deliberation import accord_audit, session_audit
-from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
-from forum.deliberation.task_audit import audit_calls
 from forum.ledger.body import BytesContent, StoredBody
 from forum.ledger.entry import Entry
+from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Position
+from forum.runs.kinds import AcceptedFacts
+from forum.runs.record_comparison import IndexedEntry, SessionEntries
+from forum.verify import accord_audit, session_audit
 from forum.verify.report import Finding, Findings, Problem
-from forum.work.kinds import AcceptedFacts
+from forum.verify.task_audit import audit_calls
 
 _POLICY = "policy"
 
@@ -48,7 +49,10 @@ class SessionSummary(msgspec.Struct, frozen=True, array_like=True):
 class SessionChecker:
     """A checker that detects the runs that can be replayed, and audits them."""
 
-    def __init__(self, body: GetBody, findings: Findings, entries: GetEntries) -> None:
+    def __init__(
+        self, kinds: Kinds, body: GetBody, findings: Findings, entries: GetEntries
+    ) -> None:
+        self._kinds = kinds
         self._stored, self._findings, self._entries = body, findings, entries
         self._policy: tuple[tuple[int, Position] | None, StoredBody | None] = (None, None)
         """The index and position of the last policy that was read, and the policy."""
@@ -88,7 +92,7 @@ class SessionChecker:
         return (
             seated
             or session_audit.is_turn_strand(entry.strand)
-            or session_audit.is_session_facts(entry.facts)
+            or session_audit.is_session_entry(entry, self._kinds)
         )
 
     def _names_rules(self, index: int, entry: Entry[Any]) -> bool:
@@ -112,7 +116,7 @@ class SessionChecker:
         for fault in accord_audit.audit_children(recorded, self._read_other_run).faults:
             self._findings.add(Problem.CHILD_FOREIGN, fault.detail, fault.index, fault.entry)
         if any(self._shows_session(item.index, item.entry) for item in inorder):
-            audit = session_audit.audit_session(recorded, self._read_other_run)
+            audit = session_audit.audit_session(recorded, self._kinds, self._read_other_run)
             self._played += audit.is_session and not audit.not_checked
             for fault in audit.faults:
                 problem = Problem(f"session-{fault.breach}")
@@ -130,7 +134,7 @@ class SessionChecker:
             self._findings.add(Problem.RUN_COURSE, fault.detail, fault.index, fault.entry)
         self._not_checked.extend(calls.not_checked)
         for audit in (
-            accord_audit.audit_accords(recorded, self._read_other_run),
+            accord_audit.audit_accords(recorded, self._kinds, self._read_other_run),
             accord_audit.audit_inner_calls(recorded, self._read_other_run),
         ):
             for fault in audit.faults:

@@ -10,8 +10,8 @@ from forum.errors import ArchiveUnreachable, Malformed, TamperDetected
 from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Reader, RunSummaryRow
 from forum.ledger.write_tags import WriteKeys
+from forum.runs.run_summary import SUMMARY_VERSION, summary_row, tally_entries
 from forum.verify.report import Findings, Problem
-from forum.work.run_summary import SUMMARY_VERSION, summary_row, tally_entries
 
 _PAGE_ROWS = 1000
 

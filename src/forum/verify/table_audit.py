@@ -20,10 +20,10 @@ from forum.ledger.own_entries import is_foreign_to_own
 from forum.ledger.row_checks import has_matching_columns
 from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK, TAGGED_STRANDS, WRITE_KEY_MARK
 from forum.ledger.write_tags import WriteKeys
+from forum.runs import shared_tasks
 from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
 from forum.verify.run_tally import RunTallies, RunTally
-from forum.work import shared_tasks
 
 Row = TypeVar("Row")
 

@@ -9,8 +9,8 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import read_strand_entries
 from forum.ledger.ports import Amount
-from forum.work.kinds import Why, task_strand
-from forum.work.run_fold import Run, TaskRun, fold, sum_amounts
+from forum.runs.kinds import Why, task_strand
+from forum.runs.run_fold import Run, TaskRun, fold, sum_amounts
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.orders import CANARY

@@ -12,12 +12,12 @@ import msgspec
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Outcome
-from forum.work.panel import Council
-from forum.work.plan import Plan, RunBudget, Task
-from forum.work.policy import ASK_TOOL, Answer, Policy, Scripted, ScriptStep, ToolCall, ToolSpec
-from tests.deliberation.sitting import config
+from forum.runs.panel import Council
+from forum.runs.plan import Plan, RunBudget, Task
+from forum.runs.policy import ASK_TOOL, Answer, Policy, Scripted, ScriptStep, ToolCall, ToolSpec
 from tests.engine.panel import DIVIDED, panel
 from tests.engine.symposium import seated
+from tests.features.council.sitting import config
 from tests.soak.engine.orders import CANARY
 from tests.spoken import synthesis, turn, verdict
 

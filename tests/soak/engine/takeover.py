@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.ports import Reader
-from forum.work.kinds import task_strand
+from forum.runs.kinds import task_strand
 from tests.soak.engine.evidence import Drive, Event, Evidence
 from tests.soak.engine.orders import Moment
 

@@ -26,6 +26,7 @@ def check(result: dict[str, Any]) -> None:
     assert result["takeovers"] + result["takeovers_in_storms"] > 0
 
 
+@pytest.mark.nightly  # with DBOS; the gate kills workers with claims, in both databases
 @pytest.mark.postgres
 def test_every_run_ends_once_whoever_dies_and_whatever_the_queues_forget() -> None:
     """The ledger alone says what was done: neither workers nor their queues have to survive."""

@@ -16,8 +16,6 @@ from typing import Any, TypeVar, cast
 import msgspec
 from dbos._sys_db import SystemDatabase
 
-from forum.backends.claiming_worker import ClaimingWorker
-from forum.backends.dbos_worker import DbosWorker
 from forum.engine import (
     CallReply,
     Engine,
@@ -32,7 +30,9 @@ from forum.engine import (
 )
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Amount, EntryWrite, Store
-from forum.work.policy import Agent
+from forum.runs.policy import Agent
+from forum.stores.claiming_worker import ClaimingWorker
+from forum.stores.dbos_worker import DbosWorker
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.traps import Journal, die
 

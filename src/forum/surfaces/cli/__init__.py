@@ -2,9 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr
+from functools import cache
 from importlib import import_module
-from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import click
 
 from forum import __version__
 from forum.errors import ForumError, TamperDetected
+from forum.features import FEATURES
 from forum.surfaces.cli.console import echo, guard_streams, style
 from forum.surfaces.cli.os_errors import explain_os_error
 
@@ -26,20 +28,15 @@ UNMUTED_STDERR = "forum.aloud"
 COMPLETION_VARIABLE = "_FORUM_COMPLETE"
 """Environment variable through which a shell requests completions."""
 
-_SECTIONS = {
+_KERNEL_COMMANDS = {
     "Start": {
-        "demo": ("demo", "See what Forum does"),
         "init": ("setup", "Make a ledger here"),
         "doctor": ("doctor", "Check this installation"),
-        "import": ("import_ledger", "Record another's ledger"),
         "config": ("config", "Print every setting"),
         "completion": ("completion", "Complete in your shell"),
     },
     "Work": {
-        "run": ("run", "Cap and record an agent"),
         "submit": ("submit", "Have a request done"),
-        "deliberate": ("deliberate", "Ask a panel of agents"),
-        "eval": ("evaluate", "Compare agents on cases"),
         "models": ("models", "List and test models"),
         "route": ("route", "Print a request's lane"),
         "plan": ("planning", "Print what it would do"),
@@ -56,8 +53,6 @@ _SECTIONS = {
         "bench": ("runs", "Compare costs and times"),
         "costs": ("costs", "Add up what runs cost"),
         "budgets": ("budgets", "Print caps of many runs"),
-        "review": ("oversight", "Review what happened"),
-        "incident": ("oversight", "Record incidents"),
     },
     "Steer": {
         "gate": ("gates", "Decide what waits"),
@@ -69,29 +64,43 @@ _SECTIONS = {
     "Prove": {
         "ledger": ("ledger", "Read, export and verify"),
         "verify": ("verify_bundle", "Check exported evidence"),
-        "evidence": ("evidence", "Write an evidence pack"),
-        "witness": ("witness", "Cosign other logs"),
-        "retention": ("retention", "Erase old texts by rule"),
-        "hold": ("retention", "Keep runs from erasure"),
     },
     "Serve": {
-        "up": ("up", "Serve the dashboard"),
         "serve": ("serve", "Serve HTTP only"),
         "worker": ("worker", "Carry out runs"),
         "mcp": ("mcp_server", "Serve clients of MCP"),
-        "hook": ("hook", "Record Claude Code"),
         "token": ("token", "Print your own token"),
         "keys": ("keys", "Manage API keys"),
-        "tenant": ("tenants", "Add and list tenants"),
-        "otel": ("otel", "Send runs as traces"),
-        "webhooks": ("webhooks", "Test webhook receivers"),
         "db": ("setup", "Prepare Postgres"),
-        "backup": ("backup", "Copy the ledger"),
-        "restore": ("backup", "Restore a backup"),
     },
 }
-"""The groups of commands: name, module, and a summary of at most 23 characters."""
-_COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
+"""The commands of the kernel by group: name, module, and a summary of at most 23 characters."""
+
+
+@cache
+def command_groups() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    """Return all commands by group: name, function, and summary."""
+    return {group: dict(_list_group(group, names)) for group, names in _KERNEL_COMMANDS.items()}
+
+
+def _list_group(
+    group: str, commands: Mapping[str, tuple[str, str]]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the commands of a group: each of the kernel, and those of features that follow it."""
+    added = [
+        command for feature in FEATURES for command in feature.commands if command.group == group
+    ]
+    for name in ("", *commands):
+        if name:
+            module, summary = commands[name]
+            yield name, (f"forum.surfaces.cli.{module}:{name}", summary)
+        for command in added:
+            if command.after == name:
+                yield command.name, (f"forum.features.{command.function}", command.summary)
+
+
+def _all_commands() -> Mapping[str, tuple[str, str]]:
+    return {name: command for group in command_groups().values() for name, command in group.items()}
 
 
 class SuggestingGroup(click.Group):
@@ -134,16 +143,14 @@ class LazyGroup(SuggestingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """List the commands in the order in which a newcomer needs them."""
-        return list(_COMMANDS)
+        return list(_all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command by its name."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in _all_commands():
             return None
-        module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
-        # A function cannot be called `import`, so it has the name that PEP 8 gives to keywords.
-        attribute = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(module, attribute)
+        module, _, function = _all_commands()[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), function)
         if COMPLETION_VARIABLE in os.environ:
             # Only when a shell asks for completions: every other call would start more slowly.
             import_module("forum.surfaces.cli.completion").attach_completions(command)
@@ -181,7 +188,7 @@ class LazyGroup(SuggestingGroup):
         from forum.surfaces.cli.help_page import help_page
 
         paragraphs = [" ".join(part.split()) for part in (self.help or "").split("\n\n")]
-        formatter.write(f"{help_page(paragraphs[0], _SECTIONS, paragraphs[-1])}\n")
+        formatter.write(f"{help_page(paragraphs[0], command_groups(), paragraphs[-1])}\n")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete the name of a command or an option, without importing any command."""
@@ -191,7 +198,7 @@ class LazyGroup(SuggestingGroup):
             return super().shell_complete(ctx, incomplete)
         return [
             CompletionItem(name, help=text)
-            for name, (_, text) in _COMMANDS.items()
+            for name, (_, text) in _all_commands().items()
             if name.startswith(incomplete)
         ]
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
-from forum.app import Forum
+from forum import units
+from forum.app import Forum, now
 from forum.config import Settings, load_settings
 from forum.errors import ForumError, Malformed
 from forum.ledger.body import BytesContent
@@ -83,6 +84,35 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class UnitsParam(click.ParamType[int]):
+    """An amount or a time, read by one of the parsers that all surfaces share."""
+
+    def __init__(self, name: str, parse: Callable[[str], int]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Return the amount in the units of the record."""
+        if isinstance(value, int):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+USD = UnitsParam("usd", lambda text: units.to_limit_units(text, units.NANO_USD))
+SECONDS = UnitsParam("seconds", lambda text: units.to_limit_units(text, units.MILLISECONDS))
+PRICE = UnitsParam("usd", lambda text: units.to_exact_units(text, units.NANO_USD))
+PRICE_PER_MILLION = UnitsParam(
+    "dollars", lambda text: units.to_exact_units(text, units.NANO_USD_PER_MILLION)
+)
+MOMENT = UnitsParam("time", lambda text: units.parse_moment(text, now()))
 POSITIVE = click.IntRange(min=1)
 PORT = click.IntRange(0, 65535)
 # Longer than any first sentence; click cuts at 45 characters by default.

@@ -100,7 +100,7 @@ def _complete_lanes(_ctx: click.Context, _begun: str) -> list[str]:
     """Return the lanes of the roster."""
     from pathlib import Path
 
-    from forum.planning import load_roster, load_team_settings
+    from forum.app.planner import load_roster, load_team_settings
 
     named = load_team_settings(common_options.current_settings()).roster
     return list(load_roster(Path(named) if named else None).by_name)

@@ -12,6 +12,7 @@ import msgspec
 from forum.app.formatting import first_line, strip_control_characters
 from forum.config import AgentSandboxRules, Settings, user_settings_path
 from forum.ledger.secret_mask import is_secret_name
+from forum.sections import SECTIONS
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, terminal_width
@@ -93,7 +94,8 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
         "agents.confine": settings.agents.confine,
         **dict(_agent_lists(settings.agents)),
     }
-    for section, table in (*settings.team.items(), *settings.doors.items()):
+    for section in SECTIONS:
+        table = settings.sections.raw(section)
         values |= {f"{section}.{name}": value for name, value in table.items()}
     for name, value in values.items():
         where = settings.origins.get(name)

@@ -9,7 +9,6 @@ from forum.app import CostAxis
 from forum.app.formatting import pluralize
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import format_table, print_result
-from forum.surfaces.cli.units import parse_moment
 from forum.surfaces.schemas.costs import CostsForm, CostSumForm, costs_form
 
 _AXES = click.Choice([axis.value for axis in CostAxis])
@@ -21,18 +20,22 @@ _AXES = click.Choice([axis.value for axis in CostAxis])
 @click.option(
     "--by", type=_AXES, default=CostAxis.DAY.value, show_default=True, help="One row for each."
 )
-@click.option("--since", metavar="TIME", help="Only runs begun since: 12h, 2d, 1w ago, 2026-11-16.")
-@click.option("--until", metavar="TIME", help="Only runs begun before.")
+@click.option(
+    "--since",
+    type=common_options.MOMENT,
+    help="Only runs begun since: 12h, 2d, 1w ago, 2026-11-16.",
+)
+@click.option("--until", type=common_options.MOMENT, help="Only runs begun before.")
 @common_options.as_json
-def costs(by: str, since: str | None, until: str | None, *, as_json: bool) -> None:
+def costs(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:
     """Add up what runs have cost, by day, agent, model or lane.
 
     Runs that go on count with what they have cost so far, and their open calls with what is
     reserved for them.  What is left of caps over many runs: `forum budgets`.
     """
     query = app.RunQuery(
-        since=parse_moment(since, app.now()) if since else 0,
-        until=parse_moment(until, app.now(), "--until") if until else app.RunQuery().until,
+        since=since or 0,
+        until=app.RunQuery().until if until is None else until,
         within=True,
     )
     with common_options.open_forum() as forum:

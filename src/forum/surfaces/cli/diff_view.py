@@ -8,10 +8,10 @@ from itertools import zip_longest
 import msgspec
 
 from forum.app.formatting import first_line, pluralize, short_id
+from forum.runs.run_comparison import Divergence, DivergenceKind
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import clean_lines, terminal_width
 from forum.surfaces.schemas.comparison import step_form
-from forum.work.run_comparison import Divergence, DivergenceKind
 
 _NEXT = 10
 _ANSWER_LINES = 12

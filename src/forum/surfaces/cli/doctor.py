@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,25 +24,28 @@ from urllib.parse import quote
 
 import msgspec
 
-from forum import __version__, app, errors, planning, platform_calls, tlog
+from forum import __version__, app, errors, platform_calls, tlog
+from forum.app import planner as planning
 from forum.app.checked_clock import CheckedClock, ClockSkew
 from forum.app.environment import read_ticks
+from forum.app.feature_sections import check_sections
 from forum.app.formatting import pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings, list_secret_files
+from forum.feature import place_parts
+from forum.features import FEATURES
 from forum.installation import install_command
 from forum.ledger.log import check_strand_head
 from forum.ledger.own_entries import REMEMBERED_STRANDS
 from forum.ledger.ports import Reader, Store
+from forum.runs.cli_agents import CliAgent, cli_agent_of
+from forum.runs.model_weights import MINILM, SMOLLM2
+from forum.runs.policy import Command, McpServer, ToolSpec, model_of
+from forum.runs.shared_tasks import run_of
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.config import mask_passwords
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, terminal_width
-from forum.surfaces.cli.units import format_age
-from forum.witness import http_sender
-from forum.work.cli_agents import CliAgent, cli_agent_of
-from forum.work.model_weights import MINILM, SMOLLM2
-from forum.work.policy import Command, McpServer, ToolSpec, model_of
-from forum.work.shared_tasks import run_of
+from forum.units import format_age
 
 _MINUTE = 60_000_000
 _RECENT_ENTRIES = 1000
@@ -167,7 +170,7 @@ class Installation:
     @property
     def roles(self) -> frozenset[MachineRole]:
         """The role of this machine, and that of a gateway if it is one."""
-        is_gateway = "gateway" in self.settings.doors
+        is_gateway = "gateway" in self.settings.sections
         return frozenset({self.role, MachineRole.GATEWAY} if is_gateway else {self.role})
 
     def choose_step(self, on_signer: str, elsewhere: str) -> str:
@@ -253,7 +256,7 @@ def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
         context = Installation(settings)
         with closing(context.forum):
             yield from _run_check("machine", partial(_describe_machine, context))
-            for check in CHECKS:
+            for check in all_checks():
                 if check.roles & context.roles:
                     yield from _run_check(check.name, partial(check.run, context))
     yield from _run_check("extras", _check_extras)
@@ -315,13 +318,13 @@ def _describe_machine(context: Installation) -> Iterator[DoctorFinding]:
 
 def _check_project(context: Installation) -> Iterator[DoctorFinding]:
     settings = context.settings
-    user = f"; for all projects: {_short_path(settings.user_file)}" if settings.user_file else ""
+    user = f"; for all projects: {short_path(settings.user_file)}" if settings.user_file else ""
     if settings.file:
-        yield _ok("project", f"{_short_path(settings.file)}{user}")
+        yield _ok("project", f"{short_path(settings.file)}{user}")
     elif context.role is not MachineRole.NEW:
         yield _ok(
             "project",
-            f"no {PROJECT_FILE} here or above; data are in {_short_path(settings.data)}{user}",
+            f"no {PROJECT_FILE} here or above; data are in {short_path(settings.data)}{user}",
         )
     else:
         yield _warn(
@@ -335,24 +338,24 @@ def _check_folders(context: Installation) -> Iterator[DoctorFinding]:
             yield _check_folder(name, folder)
         else:
             step = context.choose_step("forum init", f"mkdir -m 700 {shlex.quote(str(folder))}")
-            yield _warn(name, f"{_short_path(folder)} is not made yet", step)
+            yield _warn(name, f"{short_path(folder)} is not made yet", step)
 
 
 def _check_folder(name: str, folder: Path) -> DoctorFinding:
     if not os.access(folder, os.W_OK | os.X_OK):
         step = f"sudo chown -R {os.getuid()} {shlex.quote(str(folder))}"
-        return _problem(name, f"{_short_path(folder)} cannot be written by this user", step)
+        return _problem(name, f"{short_path(folder)} cannot be written by this user", step)
     open_files = (
         [] if _has_private_mode(folder) else list(islice(_find_exposed_files(folder), _MAX_COUNTED))
     )
     if open_files:
-        first = _short_path(open_files[0])
+        first = short_path(open_files[0])
         text = f"{first} is open to others" + (", and more are" if open_files[1:] else "")
         return _problem(name, text, f"chmod -R go= {shlex.quote(str(folder))}")
     if name == "state" and not _has_private_mode(folder):
-        text = f"{_short_path(folder)} can be entered by other users"
+        text = f"{short_path(folder)} can be entered by other users"
         return _problem(name, text, f"chmod 700 {shlex.quote(str(folder))}")
-    return _ok(name, f"{_short_path(folder)}, for this user only")
+    return _ok(name, f"{short_path(folder)}, for this user only")
 
 
 def _check_secrets(context: Installation) -> Iterator[DoctorFinding]:
@@ -366,7 +369,7 @@ def _check_secrets(context: Installation) -> Iterator[DoctorFinding]:
         context.forum.access.check_operator_token()
     except errors.KeyUnreadable as error:
         # Changing the mode would not help: whoever has read the token can keep using it.
-        text = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
+        text = f"the operator's token opens nothing: {short_path(Path(error.path))}: {error.why}"
         yield _problem("secrets", text.partition("; ")[0], "forum token --rotate")
 
 
@@ -391,7 +394,7 @@ def _check_mode(check: str, path: Path, risk: str) -> DoctorFinding | None:
     """Return a problem if other users have access to a file."""
     if _has_private_mode(path):
         return None
-    text = f"{_short_path(path)} has mode {stat.S_IMODE(path.stat().st_mode):04o}: {risk}"
+    text = f"{short_path(path)} has mode {stat.S_IMODE(path.stat().st_mode):04o}: {risk}"
     return _problem(check, text, f"chmod 600 {shlex.quote(str(path))}")
 
 
@@ -403,7 +406,7 @@ def _has_private_mode(*paths: Path) -> bool:
 def _check_disk(context: Installation) -> Iterator[DoctorFinding]:
     place = next(p for p in (context.settings.data, *context.settings.data.parents) if p.is_dir())
     free = shutil.disk_usage(place).free
-    text = f"{free / (1 << 30):.1f} GiB free at {_short_path(place)}"
+    text = f"{free / (1 << 30):.1f} GiB free at {short_path(place)}"
     step = f"make room on the disk of {shlex.quote(str(place))}"
     if free < _MIN_DISK_BYTES:
         yield _problem("disk", text, step)
@@ -415,16 +418,16 @@ def _check_key(context: Installation) -> Iterator[DoctorFinding]:
     path = context.settings.key_file
     if not path.is_file():
         if context.settings.ledger_file.exists() and not context.settings.database:
-            text = f"{_short_path(path)} is gone, but its ledger is here"
+            text = f"{short_path(path)} is gone, but its ledger is here"
             yield _problem("key", text, f"restore {shlex.quote(str(path))} from a backup")
             return
         with suppress(errors.NoLedger):
             context.forum.origin  # noqa: B018  raises if this machine remembers a log here
-        yield _warn("key", f"there is none yet at {_short_path(path)}", "forum init")
+        yield _warn("key", f"there is none yet at {short_path(path)}", "forum init")
         return
     context.origin = origin = context.forum.origin
     yield _check_mode("key", path, f"others could sign for {origin}") or _ok(
-        "key", f"{_short_path(path)}, for this user only; it signs {origin}"
+        "key", f"{short_path(path)}, for this user only; it signs {origin}"
     )
 
 
@@ -432,22 +435,22 @@ def _check_public_key(context: Installation) -> Iterator[DoctorFinding]:
     path = context.settings.public_key_file
     if not path.is_file():
         step = f"copy log.pub from the machine that signs to {shlex.quote(str(path))}"
-        yield _problem("key", f"{_short_path(path)} is gone, but write.key is here", step)
+        yield _problem("key", f"{short_path(path)} is gone, but write.key is here", step)
         return
     context.origin = context.forum.origin
-    yield _ok("key", f"{_short_path(path)} is the public key of {context.origin}")
+    yield _ok("key", f"{short_path(path)} is the public key of {context.origin}")
     if not context.settings.database:
         text = "there is no database here in which other machines could see entries"
         yield _problem("database", text, "set FORUM_DATABASE_URL to the database of the log")
     write_key = context.settings.write_key_file
     if context.role is MachineRole.READER:
         step = f"copy write.key from the machine that signs to {shlex.quote(str(write_key))}"
-        yield _warn("writers", f"there is no {_short_path(write_key)}: only reading works", step)
+        yield _warn("writers", f"there is no {short_path(write_key)}: only reading works", step)
 
 
 def _check_database(context: Installation) -> Iterator[DoctorFinding]:
     url = context.settings.database
-    place = mask_passwords(url) if url else _short_path(context.settings.ledger_file)
+    place = mask_passwords(url) if url else short_path(context.settings.ledger_file)
     if context.role is not MachineRole.NEW and not context.origin:
         return  # the check of the key has reported it
     context.store = context.open_store()
@@ -558,7 +561,7 @@ def _check_writers(context: Installation) -> Iterator[DoctorFinding]:
     path, keys = context.settings.write_key_file, context.forum.write_keys
     if keys is None:
         step = context.choose_step("forum init", "copy write.key from the machine that signs")
-        yield _warn("writers", f"there is no write key at {_short_path(path)}", step)
+        yield _warn("writers", f"there is no write key at {short_path(path)}", step)
         return
     if exposed := _check_mode("writers", path, "others could forge entries"):
         yield exposed
@@ -568,7 +571,7 @@ def _check_writers(context: Installation) -> Iterator[DoctorFinding]:
         other = f"on the machine that signs: {step}, then: copy write.key from there"
         yield _warn("writers", text, context.choose_step(step, other))
     else:
-        yield _ok("writers", f"entries are signed only with a tag of {_short_path(path)}")
+        yield _ok("writers", f"entries are signed only with a tag of {short_path(path)}")
 
 
 def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:
@@ -623,50 +626,6 @@ def _check_strands(context: Installation) -> Iterator[DoctorFinding]:
             yield _problem("strands", str(error), step)
     if is_whole:
         yield _ok("strands", f"{', '.join(known)} reach as far as when they were seen here")
-
-
-def _check_witnesses(context: Installation) -> Iterator[DoctorFinding]:
-    if not context.origin or (context.store is None and not context.forum.policy_file.exists()):
-        return
-    policy, reached = context.forum.policy, []
-    for witness in policy.witnesses:
-        finding = _check_witness(context, witness)
-        reached += [witness.key] if finding.state is DoctorState.OK else []
-        yield finding
-    note = context.store.checkpoint() if context.store else None
-    witnessed = note is None or tlog.is_witnessed(tlog.Note.parse(note), policy)
-    if not policy.is_satisfied_by(reached):
-        text = (
-            f"the quorum {policy.quorum!r} of {_short_path(context.forum.policy_file)} "
-            "cannot be met"
-        )
-        yield _problem("quorum", text, "bring the witnesses above back, or edit the trust file")
-    elif not witnessed:
-        text = f"{policy.quorum!r} can be met, but the newest checkpoint was not cosigned so"
-        yield _warn("quorum", text, "forum worker, on the machine that signs")
-    else:
-        yield _ok(
-            "quorum", f"{policy.quorum!r} can be met ({_short_path(context.forum.policy_file)})"
-        )
-
-
-def _check_witness(context: Installation, witness: tlog.KnownWitness) -> DoctorFinding:
-    folder = context.settings.state / "witness"
-    if (folder / "witness.key").is_file() and context.forum.witness.local.verifier == witness.key:
-        return _ok("witness", f"{witness.name}: on this machine")
-    if not witness.url:
-        text = f"{witness.name}: neither on this machine nor with an address"
-        step = f"add its address to its line in {shlex.quote(str(context.forum.policy_file))}"
-        return _warn("witness", text, step)
-    try:
-        # An empty request is malformed: it shows that a witness answers, and changes nothing there.
-        status = http_sender(witness.key.name, witness.url)(b"").status
-    except errors.WitnessUnreachable as error:
-        return _warn("witness", str(error), f"on its machine: forum witness serve ({witness.url})")
-    if status != 400:  # C2SP tlog-witness: the response to a malformed request
-        text = f"{witness.name}: {witness.url} answers with status {status}, not as a witness does"
-        return _warn("witness", text, "correct its address in the trust file")
-    return _ok("witness", f"{witness.name}: {witness.url} answers")
 
 
 def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
@@ -793,7 +752,7 @@ def _check_cli_agent(label: str, program: str, known: CliAgent) -> DoctorFinding
 def _check_roster(context: Installation) -> Iterator[DoctorFinding]:
     path = planning.load_team_settings(context.settings).roster
     lanes = planning.load_roster(Path(path) if path else None).by_name
-    place = _short_path(Path(path)) if path else "the one that comes with Forum"
+    place = short_path(Path(path)) if path else "the one that comes with Forum"
     if path and b"[[agent]]" in Path(path).read_bytes():
         place += " (of forum-engine; its agents are taken as lanes)"
     yield _ok("roster", f"{place}, {pluralize(len(lanes), 'lane')}")
@@ -819,28 +778,12 @@ def _check_confinement(context: Installation) -> Iterator[DoctorFinding]:
 
 
 def _check_server_sections(context: Installation) -> Iterator[DoctorFinding]:
-    """Check the sections that only the server reads and that would keep it from starting."""
-    doors = context.settings.doors
-    if not doors.keys() & {"oidc", "webhooks"}:
-        return
-    from forum.surfaces.http.oidc import read_issuer
-    from forum.surfaces.http.webhooks import read_secrets, read_webhooks
-
-    if "oidc" in doors:
-        issuer = read_issuer(doors["oidc"])
-        yield _ok("tokens", f"those of {issuer.url} are taken; it was not asked")
-    for webhook in read_webhooks(doors.get("webhooks", {})):
-        read_secrets(webhook, os.environ)
-        text = f"{webhook.name} has a secret; `forum webhooks test {webhook.name}` tries it out"
-        yield _ok("webhook", text)
+    """Find a section that would keep a server from starting, because no feature reads it."""
+    check_sections(context.settings)
+    return iter(())
 
 
-def _check_gateway(context: Installation) -> Iterator[DoctorFinding]:
-    """Check that the gateway of this machine has what it needs to ask providers."""
-    from forum.gateway import read_gateway_settings
-
-    read_gateway_settings(context.settings, os.environ)
-    yield _ok("gateway", "its section is well-formed, and the keys that it names are set")
+_ALL = frozenset(MachineRole) - {MachineRole.GATEWAY}
 
 
 class DoctorCheck(NamedTuple):
@@ -848,17 +791,18 @@ class DoctorCheck(NamedTuple):
 
     name: str
     run: Callable[[Installation], Iterable[DoctorFinding]]
-    roles: frozenset[MachineRole]
+    roles: frozenset[MachineRole] = _ALL
+    after: str = ""
+    """The check that it follows, if it is one of a feature."""
 
 
-_ALL = frozenset(MachineRole) - {MachineRole.GATEWAY}
 _ANY_LOG = _ALL - {MachineRole.NEW}
 _WRITERS = frozenset({MachineRole.SIGNER, MachineRole.WRITER})
 _SIGNER = frozenset({MachineRole.SIGNER})
 _RUNS = _ALL - {MachineRole.READER}
 """Machines that carry out runs, or will."""
 
-CHECKS = (
+_CHECKS = (
     DoctorCheck("project", _check_project, _ALL),
     DoctorCheck("data", _check_folders, _ALL),
     DoctorCheck("secrets", _check_secrets, _ALL),
@@ -872,19 +816,22 @@ CHECKS = (
     DoctorCheck("writers", _check_writers, _WRITERS),
     DoctorCheck("signer", _check_signer, _SIGNER),
     DoctorCheck("strands", _check_strands, _WRITERS),
-    DoctorCheck("witness", _check_witnesses, _SIGNER),
     DoctorCheck("workers", _check_workers, _ANY_LOG),
     DoctorCheck("clock", _check_clock, _ANY_LOG),
     DoctorCheck("model", _check_models, _RUNS),
     DoctorCheck("panel", _check_panels, _RUNS),
     DoctorCheck("roster", _check_roster, _RUNS),
     DoctorCheck("confined", _check_confinement, _RUNS),
-    DoctorCheck("doors", _check_server_sections, _ALL),
-    DoctorCheck("gateway", _check_gateway, frozenset({MachineRole.GATEWAY})),
+    DoctorCheck("doors", _check_server_sections),
 )
 
 
-def _short_path(path: Path) -> str:
+def all_checks() -> Sequence[DoctorCheck]:
+    """Return the checks of the kernel and of the features, in their order."""
+    return place_parts(_CHECKS, FEATURES, "doctor")
+
+
+def short_path(path: Path) -> str:
     """Return a path with ~ for the home directory."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -9,8 +9,8 @@ from typing import Final
 from msgspec import Struct
 
 from forum.config import PROJECT_FILE
+from forum.runs.policy import Agent, Chat
 from forum.surfaces.cli.console import echo
-from forum.work.policy import Agent, Chat
 
 OPENAI_URL: Final = "OPENAI_BASE_URL"
 OPENAI_KEY: Final = "OPENAI_API_KEY"

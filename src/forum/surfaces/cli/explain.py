@@ -1,30 +1,32 @@
 """One-line descriptions of entries."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from forum.app import KINDS
-from forum.app.formatting import describe_stop_entry, format_usd, pluralize, turn_name
+from forum.app.formatting import describe_stop_entry, pluralize, turn_name
 from forum.app.reported_runs import describe_gap
-from forum.deliberation import council_kinds
-from forum.deliberation.symposium import kinds as symposium_kinds
+from forum.feature import load_parts
+from forum.features import FEATURES
 from forum.ledger import kinds as ledger_kinds
 from forum.ledger.entry import Entry, Facts
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import NO_LIMIT
+from forum.runs import kinds, report_kinds
+from forum.runs.acceptance_criteria import Check
+from forum.runs.schedule import STOP_CAUSE
+from forum.runs.scores import describe_subject
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_check, describe_judge, describe_route
-from forum.surfaces.schemas.retention import describe_request
-from forum.work import kinds, oversight_kinds, report_kinds
-from forum.work.acceptance_criteria import Check
-from forum.work.schedule import STOP_CAUSE
-from forum.work.scores import describe_subject
+from forum.surfaces.schemas.ledger import describe_request
+from forum.units import format_usd
 
 
 def describe_entry(located: LocatedEntry) -> str:
     """Return a description of an entry on one line; of an unknown kind, the raw entry."""
     entry = located.entry
-    say = _DESCRIPTIONS.get(type(entry.facts))
+    say = _descriptions().get(type(entry.facts))
     # A later release may have written the entry, with a kind that this one cannot describe.
     if say is None or entry.kind not in KINDS:
         return format_entry(located).strip()
@@ -128,45 +130,6 @@ def _edited(entry: Entry[kinds.GateEditFacts]) -> str:
     return f"{entry.actor} changed what waits at {entry.strand.partition('/')[2]}"
 
 
-def _baselined(entry: Entry[council_kinds.BaselineFacts]) -> str:
-    facts = entry.facts
-    share = f"{facts.agreement / 10:g} % of those asked agree"
-    return f"{pluralize(facts.answers, 'first answer')}, {share}"
-
-
-def _compared(entry: Entry[council_kinds.SimilarityFacts]) -> str:
-    facts = entry.facts
-    if not facts.model:
-        return f"{facts.answers} answers could not be compared by meaning: there is no encoder"
-    return f"{facts.model} compared {pluralize(facts.pairs, 'pair')} of answers"
-
-
-def _grouped(entry: Entry[council_kinds.EquivalenceFacts]) -> str:
-    facts = entry.facts
-    steps = {"text": facts.text, "encoder": facts.encoder, "judge": facts.judge}
-    by = ", ".join(f"{count} by {step}" for step, count in steps.items() if count)
-    positions = pluralize(facts.positions, "position")
-    return f"{facts.answers} wordings are {positions} (pairs decided: {by})"
-
-
-def _revealed(
-    entry: Entry[council_kinds.RevealFacts] | Entry[council_kinds.RevealV2Facts],
-) -> str:
-    return f"all ballots of round {entry.facts.round} are in, and may be shown"
-
-
-def _concluded(entry: Entry[council_kinds.CouncilCloseFacts]) -> str:
-    facts = entry.facts
-    ballots = pluralize(facts.ballots, "ballot")
-    return f"the council closed ({facts.end.value}): {facts.accord.value}, from {ballots}"
-
-
-def _ended(entry: Entry[symposium_kinds.SymposiumClose]) -> str:
-    facts = entry.facts
-    reason = f" ({facts.reason.value})" if facts.reason else ""
-    return f"the session closed: {facts.outcome.value}{reason}"
-
-
 def _outcome(outcome: ledger_kinds.Outcome, why: str) -> str:
     return f"{outcome.value} ({why})" if why else outcome.value
 
@@ -197,27 +160,6 @@ def _stepped(entry: Entry[report_kinds.ReportStepFacts]) -> str:
     time = f" after {facts.micros / 1000:g} ms" if facts.micros else ""
     ended = _outcome(facts.outcome, facts.code)
     return f"{facts.op} {facts.name}{model} ended: {ended}{time}{used}{cost}"
-
-
-def describe_range(since: int, until: int) -> str:
-    """Return in words which entries a review is about."""
-    return f"the entries from index {since} up to log size {until}"
-
-
-def _reviewed(entry: Entry[oversight_kinds.ReviewFacts]) -> str:
-    facts = entry.facts
-    run = f" of run {facts.run}" if facts.run else ""
-    items = facts.stops + facts.budget_stops + facts.denials + facts.gaps + facts.indeterminate
-    shown = f"{pluralize(items, 'item')}, {pluralize(facts.gates, 'open gate')}"
-    entries = describe_range(facts.since, facts.until)
-    return f"{entry.actor} reviewed {entries}{run}: {shown}"
-
-
-def _configured(entry: Entry[oversight_kinds.ConfigurationChangeFacts]) -> str:
-    facts = entry.facts
-    changed = f": changed {', '.join(facts.changed)}" if facts.changed else ""
-    erased = f"; erased before it, not compared: {', '.join(facts.erased)}" if facts.erased else ""
-    return f"Forum {facts.engine} began to use a configuration{changed}{erased}"
 
 
 _EPOCH_KEYS = {
@@ -284,17 +226,6 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"{e.facts.who} was denied at {e.facts.door} ({e.facts.why.value}), "
         f"{pluralize(e.facts.times, 'time')}"
     ),
-    oversight_kinds.ReviewFacts: _reviewed,
-    oversight_kinds.IncidentOpenFacts: lambda e: (
-        f"{e.actor} opened incident {e.facts.incident} ({e.facts.severity.value})"
-        f"{', ' + pluralize(len(e.facts.runs), 'run') if e.facts.runs else ''}"
-    ),
-    oversight_kinds.IncidentCloseFacts: lambda e: f"{e.actor} closed incident {e.facts.incident}",
-    oversight_kinds.ConfigurationFacts: lambda e: (
-        f"Forum {e.facts.engine} began to use a configuration: roster {e.facts.roster[:8]}, "
-        f"policies {e.facts.policies[:8]}, models {e.facts.models[:8]}, tools {e.facts.tools[:8]}"
-    ),
-    oversight_kinds.ConfigurationChangeFacts: _configured,
     ledger_kinds.ArchiveFacts: lambda e: f"{e.actor} archived run {e.facts.run}",
     kinds.AcceptedFacts: _accepted,
     kinds.RouteFacts: lambda e: f"the request was routed: {describe_route(e.facts)}",
@@ -321,25 +252,6 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"the panel that {'judges' if e.facts.role else 'does'} it closed: {e.facts.accord.value}"
     ),
     kinds.CheckFacts: _checked,
-    council_kinds.CouncilFacts: lambda e: (
-        f"a council of {pluralize(e.facts.seats, 'seat')} sat down"
-    ),
-    council_kinds.BallotFacts: lambda _: "its ballot was sealed",
-    council_kinds.BaselineFacts: _baselined,
-    council_kinds.RevealFacts: _revealed,
-    council_kinds.RevealV2Facts: _revealed,
-    council_kinds.SimilarityFacts: _compared,
-    council_kinds.EquivalenceFacts: _grouped,
-    council_kinds.CouncilCloseFacts: _concluded,
-    symposium_kinds.PanelFacts: lambda e: (
-        f"a panel of {pluralize(e.facts.agents, 'agent')} was chosen"
-    ),
-    symposium_kinds.MessageFacts: lambda e: (
-        f"round {e.facts.round}, turn {e.facts.turn}: {e.facts.type.value}"
-    ),
-    symposium_kinds.RequestVoidFacts: lambda _: "a request was dropped: its target has left",
-    symposium_kinds.SymposiumCloseFacts: _ended,
-    symposium_kinds.SymposiumCloseV2Facts: _ended,
     kinds.AnswerFacts: lambda e: (
         f"answered: {e.facts.outcome.value}, from {pluralize(e.facts.parts, 'result')}"
         f"{_claimed(e.facts.claims, e.facts.unverified)}"
@@ -364,3 +276,11 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     report_kinds.ReportGapFacts: lambda e: describe_gap(e.facts),
     kinds.EvalReportFacts: lambda e: f"{pluralize(e.facts.plays, 'play')} were compared",
 }
+
+
+@cache
+def _descriptions() -> Mapping[type[Facts], Callable[[Entry[Any]], str]]:
+    return {
+        **_DESCRIPTIONS,
+        **{k: v for part in load_parts(FEATURES, "words") for k, v in part.items()},
+    }

@@ -11,15 +11,15 @@ import msgspec
 from forum.app import ExplainedGate, Forum, now
 from forum.app.formatting import short_id, strip_control_characters
 from forum.errors import GateChanged
+from forum.runs.policy import Answer
+from forum.runs.run_fold import Gate
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.console import echo, prompt, style
 from forum.surfaces.cli.run_view import format_amount
 from forum.surfaces.cli.submit_options import as_usage_error
-from forum.surfaces.cli.units import format_duration
 from forum.surfaces.gate_effects import describe_asker, describe_gate_effects
 from forum.surfaces.schemas import gates
-from forum.work.policy import Answer
-from forum.work.run_fold import Gate
+from forum.units import format_duration
 
 _MIN_DIGEST_DIGITS = 8
 

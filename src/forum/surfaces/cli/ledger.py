@@ -11,14 +11,16 @@ import click
 from forum import app
 from forum.app import KINDS
 from forum.app.formatting import format_counts, short_id, strip_control_characters
-from forum.app.retention import MIN_REQUEST_DIGITS
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
+from forum.features.retention import schemas as retention_forms
+from forum.features.retention.service import MIN_REQUEST_DIGITS
 from forum.ledger import log
 from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
 from forum.ledger.ports import Reader
 from forum.ledger.redaction import find_redaction
 from forum.ledger.retention import BodyName
+from forum.runs.report_causes import within_finder
 from forum.surfaces.cli import (
     EXIT_REJECTED,
     common_options,
@@ -28,12 +30,10 @@ from forum.surfaces.cli import (
 )
 from forum.surfaces.cli.console import echo, style, write_bytes
 from forum.surfaces.cli.explain import describe_entry
-from forum.surfaces.cli.units import format_moment, parse_moment
 from forum.surfaces.schemas import ledger as ledger_forms
-from forum.surfaces.schemas import retention as retention_forms
 from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
+from forum.units import format_moment
 from forum.verify import Trust
-from forum.work.report_causes import within_finder
 
 _ID_DIGITS = 64
 
@@ -328,6 +328,7 @@ def export(run: str | None, path: Path | None, *, as_json: bool) -> None:
 )
 @click.option(
     "--before",
+    type=common_options.MOMENT,
     metavar="WHEN",
     required=True,
     help="Only runs that ended before: 12h, 90d, 4w ago, or 2026-07-01, or 2026-07-01T08:00.",
@@ -340,7 +341,7 @@ def export(run: str | None, path: Path | None, *, as_json: bool) -> None:
     help="A folder, or a bucket: s3://BUCKET/PATH, gs://BUCKET/PATH, az://ACCOUNT/CONTAINER/PATH.",
 )
 @common_options.as_json
-def archive(before: str, place: str, *, as_json: bool) -> None:
+def archive(before: int, place: str, *, as_json: bool) -> None:
     """Move ended runs out of the database, into evidence bundles in an archive.
 
     Each copy is read back and verified, and its digest is recorded and signed, before anything is
@@ -348,9 +349,8 @@ def archive(before: str, place: str, *, as_json: bool) -> None:
     archive can be reached at the same PLACE.  Runs that an open run still needs stay.  Exit status
     3 if a run could not be archived because its copy does not verify.
     """
-    moment = parse_moment(before, app.now(), "--before")
     with common_options.open_forum() as forum:
-        result = forum.log.archive_runs(moment, place)
+        result = forum.log.archive_runs(before, place)
     form = ledger_forms.archive_form(result)
     lines = [
         *(f"{run.run}  not archived: {run.why}" for run in result.rejected),
@@ -502,7 +502,7 @@ def _confirm_grant(forum: app.Forum, request: str, *, is_sure: bool) -> None:
     if is_sure and len(request) < _ID_DIGITS:
         raise click.UsageError("--yes takes the whole id of a request; --json lists it")
     asked = forum.retention.find_request(request)
-    what = retention_forms.describe_request(asked.facts)
+    what = ledger_forms.describe_request(asked.facts)
     common_options.echo_info(
         f"{_in_one_line(asked.actor)} (as it says) asks: forum {_in_one_line(what)}",
         *([f"reason: {_in_one_line(asked.reason)}"] if asked.reason else []),

@@ -12,6 +12,7 @@ from forum.ledger.kinds import Scope as Right
 from forum.surfaces.http.admission import replay_body
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
+from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.http_transport import HttpTransport
@@ -20,7 +21,7 @@ from forum.surfaces.mcp.large_messages import split_large_message
 PATH = "/mcp"
 
 
-class McpExtension:
+class McpExtension(ServerExtension):
     """The MCP endpoint of a server; any key may list the tools that its scopes allow."""
 
     def __init__(self, most_bytes: int) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forum.app import Forum
+from forum.app.planner import AgentRegistry
 from forum.config import WorkerCapacity
+from forum.feature import load_part
+from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.logging_options import make_trouble_printer
-from forum.surfaces.cli.mcp_gateway import gateway
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.worker import STOP_TIMEOUT_S
 from forum.surfaces.mcp.pipes import StdioPipes, claim_stdio
@@ -102,4 +103,7 @@ async def _serve(server: "Server[Any]", wires: StdioPipes) -> None:
         await serving
 
 
-mcp.add_command(gateway)
+for _feature in FEATURES:
+    for _group, _command in _feature.subcommands:
+        if _group == mcp.name:
+            mcp.add_command(load_part(_command))

@@ -6,6 +6,7 @@ time: `GET /metrics` with a key of scope `metrics`, and the probes of a server w
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -20,11 +21,12 @@ from forum.errors import ForumError, StoreFailed
 from forum.ledger.access import AccessState, ApiKey, has_scope
 from forum.ledger.conditions import Ability, StoreCondition
 from forum.ledger.kinds import DenialReason
-from forum.metrics import LEDGER_METRICS, METRICS_SCOPES, render_metrics
+from forum.metrics import LEDGER_METRICS, METRICS_SCOPES
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.logging_options import log_line
 from forum.surfaces.logs import LOG, format_error_line
 
+_TEXT = "text/plain; charset=utf-8"
 _TIMEOUT_S = 5.0
 """How long a client may take to send its request."""
 _ACCESS_FRESH_S = 1.0
@@ -83,18 +85,15 @@ def _make_handler(forum: Forum) -> Callable[..., BaseHTTPRequestHandler]:
         sys_version = ""
 
         def do_GET(self) -> None:
-            status, body = answer_scrape(
-                forum, keys, self.path, self.headers.get("Authorization", "")
-            )
-            data = body.encode()
+            status, body, media_type = _answer(forum, keys, self.path, self.headers)
             self.send_response(status)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Type", media_type)
+            self.send_header("Content-Length", str(len(body)))
             self.send_header("Cache-Control", "no-store")
             if status == HTTPStatus.UNAUTHORIZED:
                 self.send_header("WWW-Authenticate", 'Bearer realm="forum"')
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002, ANN401
             """Log nothing: clients could fill the disk with log lines."""
@@ -133,29 +132,31 @@ class _MetricsAccess:
         return None if has_scope(grant.scopes, METRICS_SCOPES) else HTTPStatus.FORBIDDEN
 
 
-def answer_scrape(
-    forum: Forum, keys: _MetricsAccess, path: str, authorization: str
-) -> tuple[HTTPStatus, str]:
-    """Return the status and the body of the response."""
+def _answer(
+    forum: Forum, keys: _MetricsAccess, path: str, headers: Message
+) -> tuple[HTTPStatus, bytes, str]:
+    """Return the status, the body and the media type of the response."""
+    from forum.surfaces.exposition import write_exposition
+
     if path in _PROBES:
-        return answer_probe(forum, _PROBES[path])
+        return *_answer_probe(forum, _PROBES[path]), _TEXT
     if path != "/metrics":
-        return HTTPStatus.NOT_FOUND, "only /metrics and probes are here\n"
-    scheme, _, shown = authorization.partition(" ")
+        return HTTPStatus.NOT_FOUND, b"only /metrics and probes are here\n", _TEXT
+    scheme, _, shown = headers.get("Authorization", "").partition(" ")
     try:
         refused = keys.check_key(shown.strip() if scheme.lower() == "bearer" else "")
         if refused is HTTPStatus.FORBIDDEN:
-            return refused, "this needs the scope metrics\n"
+            return refused, b"this needs the scope metrics\n", _TEXT
         if refused is not None:
-            return refused, "show a key: Authorization: Bearer forum_...\n"
-        lines = render_metrics(LEDGER_METRICS, forum.runs.metric_samples())
-        return HTTPStatus.OK, "".join(f"{line}\n" for line in lines)
+            return refused, b"show a key: Authorization: Bearer forum_...\n", _TEXT
+        samples, accept = forum.runs.metric_samples(), headers.get("Accept", "")
+        return HTTPStatus.OK, *write_exposition(LEDGER_METRICS, samples, accept)
     except ForumError as error:
         # While the database is known to be away, the monitor has logged it, and each scrape would
         # add a line.
         if forum.monitor.is_available:
             LOG.warning("metrics could not be read: %s", format_error_line(error))
-        return HTTPStatus.SERVICE_UNAVAILABLE, "the database does not answer\n"
+        return HTTPStatus.SERVICE_UNAVAILABLE, b"the database does not answer\n", _TEXT
 
 
 _PROBES = {
@@ -166,10 +167,10 @@ _PROBES = {
 }
 
 
-def answer_probe(forum: Forum, ability: Ability | None) -> tuple[HTTPStatus, str]:
+def _answer_probe(forum: Forum, ability: Ability | None) -> tuple[HTTPStatus, bytes]:
     """Return whether this process has an ability, from what the monitor knows; None: it lives."""
     if ability is None:
-        return HTTPStatus.OK, "ok\n"
+        return HTTPStatus.OK, b"ok\n"
     if trouble := forum.monitor.find_trouble(ability):
-        return HTTPStatus.SERVICE_UNAVAILABLE, f"{trouble.condition.sentence}\n"
-    return HTTPStatus.OK, "ready\n"
+        return HTTPStatus.SERVICE_UNAVAILABLE, f"{trouble.condition.sentence}\n".encode()
+    return HTTPStatus.OK, b"ready\n"

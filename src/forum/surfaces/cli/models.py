@@ -11,11 +11,15 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from forum.app.formatting import format_usd, pluralize, strip_control_characters
+from forum.app.formatting import pluralize, strip_control_characters
+from forum.app.planner import inspect_weights, load_team_settings, probe_agent, pull_weights
 from forum.config import PROJECT_FILE, Settings
 from forum.engine import CallReply
 from forum.ledger.kinds import Outcome
-from forum.planning import inspect_weights, load_team_settings, probe_agent, pull_weights
+from forum.runs.agent_inspection import AgentInspection
+from forum.runs.model_weights import MODEL_WEIGHTS
+from forum.runs.policy import Agent, Policy, Role
+from forum.runs.role_assignment import build_team_policy, is_independent
 from forum.surfaces.cli import EXIT_FAILED, common_options, submit_options
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.environment_models import echo_offer, offered_models
@@ -38,10 +42,7 @@ from forum.surfaces.schemas.models import (
     usd_per_million_tokens,
     weights_form,
 )
-from forum.work.agent_inspection import AgentInspection
-from forum.work.model_weights import MODEL_WEIGHTS
-from forum.work.policy import Agent, Policy, Role
-from forum.work.role_assignment import build_team_policy, is_independent
+from forum.units import format_usd
 
 _CALL_TIMEOUT_S = 30.0
 _JUDGE_NOT_INDEPENDENT = (
@@ -113,7 +114,7 @@ def _line(
 
 def _settings_location(settings: Settings, name: str) -> str:
     """Return the position of an agent in the project file, or ""."""
-    if settings.file is None or (name or "default") not in settings.team.get("models", {}):
+    if settings.file is None or (name or "default") not in settings.sections.raw("models"):
         return ""
     # TOML allows spaces and quotes in the header of a table.
     head = re.compile(rf"""\s*\[\s*models\s*\.\s*["']?{re.escape(name or "default")}["']?\s*\]""")

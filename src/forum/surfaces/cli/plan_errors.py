@@ -7,16 +7,17 @@ from typing import Any
 import msgspec
 
 from forum.errors import BadPlan
+from forum.runs import plan
+from forum.runs.acceptance_criteria import check_criterion, parse_criteria
+from forum.runs.panel import draft_decision
+from forum.runs.policy import Policy
+from forum.runs.team_settings import model_agent
 from forum.spelling import closest_names
 from forum.surfaces.cli.source_positions import Path, SourcePositions, format_path
-from forum.work import plan
-from forum.work.acceptance_criteria import check_criterion, parse_criteria
-from forum.work.panel import draft_decision
-from forum.work.policy import Policy
-from forum.work.team_settings import NANO_USD, model_agent, to_exact_units
+from forum.units import to_limit_units
 
 _TOP = ("request", "tasks", "policy", "budget")
-_BUDGET = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "milliseconds": 1, "depth": 1}
+_BUDGET = {**plan.LIMIT_UNITS, "milliseconds": 1}
 _ELSEWHERE = frozenset({"tasks", "panel", "budget"})
 """Fields of a task that have checks of their own."""
 
@@ -154,7 +155,7 @@ def _check_limit(name: str, value: object) -> None:
     """Raise `ValueError` if a value is not a valid limit."""
     if isinstance(value, bool) or (isinstance(value, str) and name != "usd"):
         raise ValueError("this is not a number")
-    number = to_exact_units(value, _BUDGET[name])
+    number = to_limit_units(value, _BUDGET[name])
     name = "milliseconds" if name == "seconds" else name
     msgspec.convert({name: number}, plan.RunBudget)
 

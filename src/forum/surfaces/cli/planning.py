@@ -10,7 +10,7 @@ from click.formatting import wrap_text
 
 from forum.app import OPERATOR
 from forum.app.formatting import first_line, pluralize, short_id, strip_control_characters
-from forum.planning import load_team_settings
+from forum.app.planner import load_team_settings
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.output import format_table, print_json, print_result

@@ -3,14 +3,15 @@
 Names and errors come from other programs, and are printed without control characters.
 """
 
+from forum import units
 from forum.app import RunView
 from forum.app.formatting import first_line, short_id
 from forum.app.reported_runs import describe_gap, span_agent, span_name
 from forum.ledger.kinds import Outcome
-from forum.surfaces.cli import output, units
+from forum.runs.report_fold import SpanRecord, SpanTreeNode, build_span_tree
+from forum.runs.report_kinds import span_strand
+from forum.surfaces.cli import output
 from forum.surfaces.cli.console import style
-from forum.work.report_fold import SpanRecord, SpanTreeNode, build_span_tree
-from forum.work.report_kinds import span_strand
 
 _MAX_TREE_DEPTH = 7
 _MAX_NAME = 40

@@ -8,16 +8,16 @@ import click
 from click.formatting import wrap_text
 
 from forum.app.formatting import first_line, strip_control_characters
-from forum.planning import Planner, RouteNext, make_router
+from forum.app.planner import Planner, RouteNext, make_router
+from forum.runs.roster import ELSEWHERE, Roster
+from forum.runs.routing import Route
+from forum.runs.team_settings import ROUTING_MODES
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.planning import record_for_operator
 from forum.surfaces.cli.submit_options import read_roster_file
 from forum.surfaces.schemas.lanes import explain_next_step, route_form
-from forum.work.roster import ELSEWHERE, Roster
-from forum.work.routing import Route
-from forum.work.team_settings import ROUTING_MODES
 
 _WIDTH = 79
 _SHOWN = 6

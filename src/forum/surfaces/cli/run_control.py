@@ -9,6 +9,8 @@ from forum.app import Forum, RunQuery, RunView
 from forum.app.formatting import short_id
 from forum.errors import NotYetSigned, ReplayMiss
 from forum.ledger.log import LocatedEntry
+from forum.runs.report_kinds import Provenance
+from forum.runs.run_fold import RunState
 from forum.surfaces.cli import EXIT_MISMATCH, common_options
 from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.diff_view import print_divergences
@@ -18,8 +20,6 @@ from forum.surfaces.cli.run_view import render_run, run_status
 from forum.surfaces.cli.submit_options import AgentOptions, agent_options, reject_unusable_agents
 from forum.surfaces.schemas.comparison import replay_form
 from forum.surfaces.schemas.runs import run_form
-from forum.work.report_kinds import Provenance
-from forum.work.run_fold import RunState
 
 _OTHER_WORKER_TIMEOUT_S = 2.0
 """How long to wait for another worker to end the run."""
@@ -123,7 +123,9 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     ),
 )
 @click.argument("run", required=False)
-@click.option("--at", required=True, metavar="ENTRY", help="The last entry that is taken over.")
+@click.option(
+    "--at", required=True, metavar="ENTRY", help="The last entry that the new run copies."
+)
 @agent_options
 @detach_option
 @common_options.confine

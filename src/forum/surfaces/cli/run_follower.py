@@ -28,7 +28,6 @@ from forum.app.formatting import (
     explain_run_state,
     explain_task_state,
     first_line,
-    format_usd,
     last_agent_name,
     panel_turns,
     pluralize,
@@ -39,25 +38,25 @@ from forum.app.formatting import (
     work_tasks,
 )
 from forum.errors import StoreFailed
-from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
-from forum.surfaces.cli.console import echo, redraw, style
-from forum.surfaces.cli.logging_options import make_trouble_printer
-from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
-from forum.surfaces.cli.panel_view import dissent_lines
-from forum.surfaces.cli.report_view import span_lines
-from forum.surfaces.cli.startup_notice import announce_runs
-from forum.surfaces.cli.stop_signals import catch_stop_signals
-from forum.surfaces.cli.units import format_count, format_duration, format_price
-from forum.surfaces.schemas.deliberations import (
+from forum.features.council.deliberation_schemas import (
     MAX_SPOKEN_CHARS,
     SpokenTurn,
     deliberation_form,
     spoken_turns,
 )
+from forum.features.council.panel_view import dissent_lines
+from forum.runs import run_fold
+from forum.runs.kinds import ROLE_PREFIX, StopReason
+from forum.runs.report_fold import SpanRecord
+from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
+from forum.surfaces.cli.console import echo, redraw, style
+from forum.surfaces.cli.logging_options import make_trouble_printer
+from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
+from forum.surfaces.cli.report_view import span_lines
+from forum.surfaces.cli.startup_notice import announce_runs
+from forum.surfaces.cli.stop_signals import catch_stop_signals
 from forum.surfaces.schemas.runs import run_form
-from forum.work import run_fold
-from forum.work.kinds import ROLE_PREFIX, StopReason
-from forum.work.report_fold import SpanRecord
+from forum.units import format_count, format_duration, format_price, format_usd
 
 _STOP_TIMEOUT_S = 60
 """How long to wait at exit for calls of other runs that this process also drives."""

@@ -6,6 +6,7 @@ terminal.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from forum import units
 from forum.app import ListedRun, RunView
 from forum.app.formatting import (
     TaskTreeNode,
@@ -16,7 +17,6 @@ from forum.app.formatting import (
     explain_run_state,
     explain_task_state,
     first_line,
-    format_usd,
     last_agent_name,
     pluralize,
     run_duration,
@@ -29,18 +29,19 @@ from forum.app.formatting import (
     work_tasks,
 )
 from forum.app.reported_runs import describe_gaps, describe_provenance
+from forum.features.council.deliberation_schemas import deliberation_form
+from forum.features.council.panel_view import panel_lines
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
-from forum.surfaces.cli import output, units
+from forum.runs import kinds, run_fold
+from forum.runs.roster import ELSEWHERE
+from forum.runs.run_words import describe_run_word
+from forum.runs.scores import RecordedScore, describe_subject
+from forum.surfaces.cli import output
 from forum.surfaces.cli.console import style
-from forum.surfaces.cli.panel_view import panel_lines
 from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
-from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.tlog import Hash
-from forum.work import kinds, run_fold
-from forum.work.roster import ELSEWHERE
-from forum.work.run_words import describe_run_word
-from forum.work.scores import RecordedScore, describe_subject
+from forum.units import format_usd
 
 _ANSWER_LINES = 12
 _MAX_EFFECTS = 12

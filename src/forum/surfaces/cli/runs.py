@@ -1,6 +1,6 @@
 """`forum runs`, `show`, `watch`, `diff` and `bench`: read and compare runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -17,19 +17,21 @@ from forum.app.formatting import (
     pluralize,
     short_id,
 )
+from forum.errors import FeatureMissing
+from forum.feature import load_parts
+from forum.features import FEATURES
+from forum.runs.report_kinds import Provenance
+from forum.runs.run_record import RunRecord
+from forum.runs.run_summary import RunSummary
 from forum.surfaces.cli import EXIT_FAILED, common_options, output
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.diff_view import print_answers, print_divergences
 from forum.surfaces.cli.run_follower import print_result_and_exit, watch_run
-from forum.surfaces.cli.run_page import EvidenceFile, render_run_page
 from forum.surfaces.cli.run_view import listed_status, render_run
 from forum.surfaces.cli.transcript import message_lines, transcript_form, transcript_lines
-from forum.surfaces.cli.units import format_age, format_duration, format_price, parse_moment
 from forum.surfaces.schemas import comparison
 from forum.surfaces.schemas.runs import run_form, runs_form
-from forum.work.report_kinds import Provenance
-from forum.work.run_record import RunRecord
-from forum.work.run_summary import RunSummary
+from forum.units import format_age, format_duration, format_price
 
 _MAX_MODEL = 16
 _MAX_MESSAGES = 12
@@ -40,7 +42,7 @@ class RunFilter:
     """Options that select runs."""
 
     states: tuple[str, ...] = ()
-    since: str | None = None
+    since: int | None = None
     text: str | None = None
     lane: str | None = None
 
@@ -48,7 +50,7 @@ class RunFilter:
         """Return what the options select."""
         return app.RunQuery(
             labels=frozenset(self.states),
-            since=parse_moment(self.since, app.now()) if self.since else 0,
+            since=self.since or 0,
             text=self.text or "",
             lane=self.lane or "",
             within=within,
@@ -68,6 +70,7 @@ filter_options = common_options.collect_options(
     ),
     click.option(
         "--since",
+        type=common_options.MOMENT,
         metavar="WHEN",
         help="Only runs begun since: 90m, 12h, 2d, 1w ago, or 2026-11-16, or 2026-11-16T08:00.",
     ),
@@ -258,12 +261,12 @@ def show(  # noqa: PLR0913  each is an option
         return
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else newest_run(forum)
-        if forum.evaluations.is_evaluation(run_id):
+        if forum.reads.is_evaluation(run_id):
             again = f"forum eval --of {short_id(run_id)}"
             raise click.ClickException(f"{run_id} is an evaluation; print its report: {again}")
         if html is not None:
-            bundle = EvidenceFile(f"{run_id}.zip", forum.log.export(run_id))
-            _write_page(html, forum.reads.read_run_record(run_id), bundle)
+            bundle = forum.log.export(run_id)
+            _write_page(html, forum.reads.read_run_record(run_id), f"{run_id}.zip", bundle)
             return
         view = forum.reads.view_run(run_id, forum.ledger.find_entry(until) if until else None)
         record = forum.reads.read_run_record(run_id) if transcript or _has_messages(view) else None
@@ -282,7 +285,7 @@ def _show_bundle(
 ) -> None:
     with app.open_bundle(path) as record:
         if html is not None:
-            _write_page(html, record, EvidenceFile(path.name, path.read_bytes()))
+            _write_page(html, record, path.name, path.read_bytes())
         else:
             view = app.view_record(record)
             _print_run(view, record if transcript else None, answer, every, as_json)
@@ -301,9 +304,12 @@ def _check_page(html: Path, *, is_alone: bool) -> None:
         raise click.UsageError(f"--html {html}: there is no folder {html.parent}")
 
 
-def _write_page(html: Path, record: RunRecord, bundle: EvidenceFile) -> None:
+def _write_page(html: Path, record: RunRecord, name: str, bundle: bytes) -> None:
     """Write a run as a page.  It shows what the bundle holds, and nothing else."""
-    page = render_run_page(app.view_record(record), record, bundle)
+    render: Callable[..., str] | None = next(load_parts(FEATURES, "run_page"), None)
+    if render is None:
+        raise FeatureMissing("pages of runs", "pages")
+    page = render(app.view_record(record), record, name, bundle)
     app.write_files(html.parent, {html.name: page.encode()})
     common_options.echo_info(f"written: {html}")
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import click
 
 from forum.app.formatting import short_id
+from forum.runs.kinds import Scorer, ScoreSubject
+from forum.runs.scores import RecordedScore, Score, check_score, parse_score_value
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.console import style
 from forum.surfaces.cli.run_view import format_score
 from forum.surfaces.cli.runs import newest_run
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.schemas.scores import score_form, scores_form
-from forum.work.kinds import Scorer, ScoreSubject
-from forum.work.scores import RecordedScore, Score, check_score, parse_score_value
 
 
 def _read_value(_context: click.Context, _parameter: click.Parameter, text: str) -> int:

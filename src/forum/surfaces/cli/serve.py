@@ -6,21 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from forum.app import Forum
 from forum.app.logs_worker import open_together
-from forum.config import PROJECT_FILE, Settings
-from forum.errors import BadSettings, MissingExtra
+from forum.config import Settings
+from forum.errors import MissingExtra
+from forum.feature import load_part
+from forum.features import FEATURES
 from forum.installation import require_extra
+from forum.runs.team_settings import TeamSettings
+from forum.section_reader import SectionTables
+from forum.sections import ServerSection
 from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.common_options import FILE, PORT
 from forum.surfaces.cli.logging_options import log_format, log_line, log_to_stderr
-from forum.surfaces.cli.tenants import TenantOptions, tenant_options
-from forum.work.team_settings import TeamSettings
+from forum.surfaces.cli.tenant_options import TenantOptions, tenant_options
 
 if TYPE_CHECKING:
-    from forum.surfaces.http.application import ServerExtension
     from forum.surfaces.http.auth import ServerConfig, TokenVerifier
+    from forum.surfaces.http.extensions import ServerExtension
 
 _LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 _WILDCARD_HOSTS = ("0.0.0.0", "::")  # noqa: S104  compared with, not listened at
@@ -37,15 +42,22 @@ class ServerCommand(common_options.ExampleCommand):
         **extra: Any,  # noqa: ANN401  as click has it
     ) -> click.Context:
         """Read the defaults from the settings of the current directory."""
-        defaults = dict(common_options.current_settings().doors.get("server", {}))
+        sections = common_options.current_settings().sections
+        defaults = dict(sections.raw("server"))
+        # The values of variables are texts, which click converts.
+        written = {n: v for n, v in defaults.items() if not _is_variable(sections, n)}
+        msgspec.structs.replace(sections, tables={"server": written}).read(
+            "server", ServerSection, strict=False
+        )
         hosts = defaults.pop("allow_hosts", None)
         if hosts is not None:
             defaults["allow_host"] = hosts.split() if isinstance(hosts, str) else hosts
-        for name in (name for name in defaults if name != "allow_host"):
-            if isinstance(defaults[name], list | dict):
-                raise BadSettings(PROJECT_FILE, f"[server] {name} is one value")
         # Options on the command line take precedence over a default map.
         return super().make_context(info_name, args, parent, default_map=defaults, **extra)
+
+
+def _is_variable(sections: SectionTables, name: str) -> bool:
+    return sections.origins.get(f"server.{name}", "").startswith("FORUM_SERVER_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,30 +197,24 @@ def serve(
 
 
 def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
-    """Return the extensions beside the API: the gateway, MCP and OTLP, if they are installed."""
-    from forum.surfaces.http.gateway import GatewayExtension
+    """Return the extensions beside the API: those of features, and MCP if it is installed."""
+    from forum.surfaces.http import extensions
 
-    extensions: list[ServerExtension] = [GatewayExtension(config)]
+    loaded = extensions.load_extensions(config)
     with suppress(MissingExtra), require_extra("mcp"):
         from forum.surfaces.cli.mcp_over_http import McpExtension
 
-        extensions.append(McpExtension(config.most_bytes))
-    with suppress(MissingExtra), require_extra("otel"):
-        from forum.surfaces.http.otlp import OtlpExtension
-
-        extensions.append(
-            OtlpExtension([tenant.forum for tenant in config.desks], config.most_bytes)
-        )
-    return tuple(extensions)
+        loaded.append(McpExtension(config.most_bytes))
+    return tuple(loaded)
 
 
 def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
-    """Return the verifier for tokens of the first project's OIDC issuer, or None."""
-    if "oidc" not in settings.doors:
-        return None
-    from forum.surfaces.http.oidc import OidcTokenVerifier, read_issuer
-
-    return OidcTokenVerifier(read_issuer(settings.doors["oidc"]))
+    """Return the verifier for tokens of the first project's issuer, or None."""
+    for feature in FEATURES:
+        if feature.verifier and settings.sections.tables.keys() & feature.sections:
+            verifier: TokenVerifier = load_part(feature.verifier)(settings)
+            return verifier
+    return None
 
 
 def _make_server_config(

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from forum.app import Forum, partition_database, upgrade_database
+from forum.app.planner import load_team_settings
 from forum.config import PROJECT_FILE, Settings
-from forum.planning import load_team_settings
 from forum.surfaces.cli import EXIT_REJECTED, common_options
 from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.environment_models import echo_offer, insert_offers, offered_models
@@ -45,7 +45,7 @@ def init(*, new_log: bool, as_json: bool) -> None:
             "made": fresh,
             "origin": forum.origin,
             "key": str(forum.verifier),
-            "witness": str(forum.witness.local.verifier),
+            "witness": str(forum.witnesses.own_key or ""),
             "policy": str(forum.policy_file),
             "data": str(forum.settings.data),
         }

@@ -1,14 +1,12 @@
 """`forum submit`: submit a request or a plan, and print its answer."""
 
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import click
-from msgspec.json import encode
 
 from forum.app import OPERATOR
-from forum.engine import IdempotencyKey, RunRequest
+from forum.engine import IdempotencyKey
 from forum.errors import IdempotencyKeyUsed
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo
@@ -22,8 +20,6 @@ from forum.surfaces.cli.submit_options import (
     reject_unusable_agents,
     submit_options,
 )
-from forum.work.plan import write_plan
-from forum.work.policy import write_policy
 
 
 @click.command(
@@ -44,7 +40,7 @@ from forum.work.policy import write_policy
     help="The tasks that answer it: JSON or TOML.",
 )
 @submit_options
-@click.option("--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out.")
+@click.option("--detach", is_flag=True, help="Do not wait; a `forum worker` carries out the run.")
 @common_options.confine
 @common_options.idempotency_key
 @common_options.as_json
@@ -102,7 +98,8 @@ def submit(
         common_options.announce_user_ledger(forum.settings)
         forum.keys.initialise()
 
-        ticket = _make_idempotency_key(order, idempotency_key) if idempotency_key else None
+        key, owner = idempotency_key, f"{OPERATOR}/submit"
+        ticket = IdempotencyKey.of_order(owner, key, order) if key else None
 
         def begin() -> str:
             try:
@@ -115,12 +112,3 @@ def submit(
             submit_detached(forum, begin, as_json=as_json)
         else:
             run_and_follow(forum, begin, as_json=as_json)
-
-
-def _make_idempotency_key(order: RunRequest, key: str) -> IdempotencyKey:
-    """Return the idempotency key with a digest of the whole request."""
-    plan = write_plan(order.plan) if order.plan is not None else b""
-    parts = (order.request.encode(), plan, write_policy(order.policy), encode(order.budget))
-    # The lengths keep two requests apart whose parts concatenate to the same bytes.
-    lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
-    return IdempotencyKey(f"{OPERATOR}/submit/{key}", sha256(lengths + b"".join(parts)).hexdigest())

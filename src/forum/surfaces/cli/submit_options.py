@@ -15,24 +15,24 @@ from typing import Any, NoReturn, TypeVar
 import click
 import msgspec
 
-from forum import errors, planning
+from forum import errors, units
+from forum.app import planner as planning
 from forum.config import Settings
 from forum.engine import RunRequest
 from forum.ledger.body import text_content
 from forum.ledger.ports import NO_LIMIT
+from forum.runs import team_settings
+from forum.runs.panel import Panel, draft_decision
+from forum.runs.plan import LIMIT_UNITS, Plan, RunBudget, Task, write_plan
+from forum.runs.plan_limits import check_plan_size
+from forum.runs.policy import Agent, Answer, Api, Command, Policy, Scripted, write_policy
+from forum.runs.role_assignment import agents_in
+from forum.runs.roster import Roster
+from forum.runs.team_measurements import explain_declined_team
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.plan_errors import find_plan_errors, format_plan_errors
 from forum.surfaces.cli.source_positions import SourcePositions
-from forum.surfaces.cli.units import parse_usd_per_million, seconds, usd
 from forum.surfaces.requests import PanelAsk, panel_from_form, replace_given
-from forum.work import team_settings
-from forum.work.panel import Panel, draft_decision
-from forum.work.plan import Plan, RunBudget, Task, write_plan
-from forum.work.plan_limits import check_plan_size
-from forum.work.policy import Agent, Answer, Api, Command, Policy, Scripted, write_policy
-from forum.work.role_assignment import agents_in
-from forum.work.roster import Roster
-from forum.work.team_measurements import explain_declined_team
 
 T = TypeVar("T")
 
@@ -147,27 +147,37 @@ agent_options = common_options.collect_options(
     ),
     click.option("--key-env", metavar="NAME", help="The variable that holds its key."),
     click.option(
-        "--max-output-tokens", type=_COUNT, metavar="N", help="The most it may say in one call."
+        "--max-output-tokens",
+        type=_COUNT,
+        metavar="N",
+        help="Maximum number of output tokens of one call.",
     ),
     click.option(
         "--price-in",
-        type=parse_usd_per_million,
+        type=common_options.PRICE_PER_MILLION,
         metavar="USD",
-        help="Dollars for 1M tokens that it reads.",
+        help="Price of 1M input tokens in dollars.",
     ),
     click.option(
         "--price-out",
-        type=parse_usd_per_million,
+        type=common_options.PRICE_PER_MILLION,
         metavar="USD",
-        help="Dollars for 1M tokens that it says.",
+        help="Price of 1M output tokens in dollars.",
     ),
     click.option(
         "--agent", multiple=True, metavar="NAME=CMD", help="A program for tasks that name it."
     ),
     click.option("--script", type=common_options.FILE, help="Ask a scripted agent (JSON or TOML)."),
-    click.option("--price-usd", type=usd, help="What one call of these programs costs."),
     click.option(
-        "--tokens", type=_COUNT, metavar="N", help="The most tokens of one call of these programs."
+        "--price-usd",
+        type=common_options.PRICE,
+        help="Price of one call of these programs in dollars.",
+    ),
+    click.option(
+        "--tokens",
+        type=_COUNT,
+        metavar="N",
+        help="Maximum number of tokens of one call of these programs.",
     ),
 )
 
@@ -194,7 +204,9 @@ class TeamOptions:
 team_options = common_options.collect_options(
     "team",
     TeamOptions,
-    click.option("--lane", metavar="NAME", help="Have this lane of the roster do it."),
+    click.option(
+        "--lane", metavar="NAME", help="Carry out the request in this lane of the roster."
+    ),
     click.option(
         "--roster",
         type=common_options.FILE,
@@ -203,12 +215,12 @@ team_options = common_options.collect_options(
     click.option(
         "--team/--solo",
         default=None,
-        help="Have it planned, judged and put together by several, or done by one agent.",
+        help="Let a team of agents plan, judge and combine, or use a single agent.",
     ),
     click.option(
         "--route/--no-route",
         default=None,
-        help="Look for the lane that it belongs to; done by itself where a model is configured.",
+        help="Route the request to a lane. Default if a model is configured.",
     ),
 )
 
@@ -235,7 +247,11 @@ class LimitOptions:
 
 _MAX_USD = "Stop before more than this is spent."
 _LIMITS = (
-    click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going on."),
+    click.option(
+        "--max-seconds",
+        type=common_options.SECONDS,
+        help="Stop after this time, whatever is going on.",
+    ),
     click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
     click.option(
         "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
@@ -244,7 +260,7 @@ _LIMITS = (
 limit_options = common_options.collect_options(
     "limits",
     LimitOptions,
-    click.option("--max-usd", "--budget-usd", "max_usd", type=usd, help=_MAX_USD),
+    click.option("--max-usd", "--budget-usd", "max_usd", type=common_options.USD, help=_MAX_USD),
     *_LIMITS,
 )
 
@@ -279,15 +295,20 @@ class PolicyOptions(LimitOptions):
 policy_options = common_options.collect_options(
     "terms",
     PolicyOptions,
-    click.option("--max-usd", type=usd, help=_MAX_USD),
+    click.option("--max-usd", type=common_options.USD, help=_MAX_USD),
     *_LIMITS,
     click.option(
-        "--max-depth", type=_COUNT, metavar="N", help="At most so many plans within each other."
+        "--max-depth", type=_COUNT, metavar="N", help="Maximum depth of plans within plans."
     ),
     click.option(
-        "--parallel", type=click.IntRange(min=1), metavar="N", help="At most so many tasks at once."
+        "--parallel",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Maximum number of tasks at once.",
     ),
-    click.option("--retries", type=_COUNT, metavar="N", help="How often a task is tried again."),
+    click.option(
+        "--retries", type=_COUNT, metavar="N", help="Maximum number of retries of a task."
+    ),
     click.option(
         "--gate",
         multiple=True,
@@ -295,11 +316,13 @@ policy_options = common_options.collect_options(
         help="Ask for approval first: of the `plan`, of all `tasks`, of `task:NAME`, or of a "
         "`dissent`: an answer on which a panel is split or blocked.",
     ),
-    click.option("--gate-seconds", type=seconds, help="How long a person has to decide."),
+    click.option(
+        "--gate-seconds", type=common_options.SECONDS, help="Time that a person has to decide."
+    ),
     click.option(
         "--gate-default",
         type=click.Choice([str(answer) for answer in Answer]),
-        help="What holds when nobody decides in time; reject without this.",
+        help="Decision if nobody decides in time (reject).",
     ),
 )
 
@@ -652,17 +675,25 @@ def _to_record_units(value: Any) -> Any:  # noqa: ANN401  parsed from a file
         return [_to_record_units(item) for item in value]
     if not isinstance(value, dict):
         return value
-    result = {name: _to_record_units(item) for name, item in value.items()}
-    budget = result.get("budget")
-    if isinstance(budget, dict) and "seconds" in budget:
-        rest = {name: item for name, item in budget.items() if name != "seconds"}
-        # People write seconds, the record has milliseconds.
-        result["budget"] = rest | {
-            "milliseconds": team_settings.to_exact_units(budget["seconds"], 1000)
-        }
-    if isinstance(result.get("usd"), int | str | Decimal):
-        result["usd"] = team_settings.to_exact_units(result["usd"], team_settings.NANO_USD)
+    result: dict[str, Any] = {}
+    for name, item in value.items():
+        if name == "budget" and isinstance(item, dict):
+            result[name] = _budget_to_record_units(item)
+        elif name == "usd" and isinstance(item, int | str | Decimal):
+            result[name] = units.to_exact_units(item, units.NANO_USD)
+        else:
+            result[name] = _to_record_units(item)
     return result
+
+
+def _budget_to_record_units(budget: dict[str, Any]) -> dict[str, Any]:
+    """Return a budget as it is recorded: people write seconds, the record has milliseconds."""
+    return {
+        "milliseconds" if name == "seconds" else name: units.to_limit_units(item, LIMIT_UNITS[name])
+        if name in ("usd", "seconds")
+        else item
+        for name, item in budget.items()
+    }
 
 
 def _convert(source: str, value: object, into: type[T]) -> T:

@@ -13,8 +13,6 @@ from forum.app.formatting import (
     describe_rejection,
     explain_failure,
     first_line,
-    format_rfc3339,
-    format_usd,
     pluralize,
     rejected_demand,
     short_id,
@@ -24,20 +22,20 @@ from forum.app.reported_runs import describe_provenance
 from forum.ledger import kinds
 from forum.ledger.entry import Facts
 from forum.ledger.log import LocatedEntry
+from forum.runs import kinds as work_kinds
+from forum.runs import report_kinds
+from forum.runs.conversation.decoder import describe_attachment
+from forum.runs.conversation.messages import ChatMessage, ChatRole, ModelExchange
+from forum.runs.conversation.run_steps import ConversationStep, find_steps, read_exchanges
+from forum.runs.plan import read_plan
+from forum.runs.policy import ToolCall
+from forum.runs.report_kinds import Operation
+from forum.runs.run_record import RunRecord
 from forum.surfaces.cli.console import style
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
-from forum.surfaces.cli.units import format_duration
 from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep, exchange_forms
-from forum.work import kinds as work_kinds
-from forum.work import report_kinds
-from forum.work.conversation.decoder import describe_attachment
-from forum.work.conversation.messages import ChatMessage, ChatRole, ModelExchange
-from forum.work.conversation.run_steps import ConversationStep, find_steps, read_exchanges
-from forum.work.plan import read_plan
-from forum.work.policy import ToolCall
-from forum.work.report_kinds import Operation
-from forum.work.run_record import RunRecord
+from forum.units import format_duration, format_rfc3339, format_usd
 
 _OMITTED_FACTS: tuple[type[Facts], ...] = (
     kinds.RunOpenFacts,

@@ -5,9 +5,10 @@ Apart from the other output: most commands verify nothing, and need not load wha
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 from forum import verify
-from forum.surfaces.cli import output
+from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.console import style
 from forum.surfaces.schemas.reports import report_form
 
@@ -27,6 +28,15 @@ def print_report(report: verify.Report, *, as_json: bool) -> None:
     output.print_result(
         "forum.report/1", report_form(report), _report_lines(report), as_json=as_json
     )
+
+
+def unread_lines(file: Path, detail: str, problem: str, *, needs_trust_file: bool) -> Iterator[str]:
+    """Yield why nothing of a file was checked."""
+    yield f"{style('✗', fg='red')} {file} cannot be verified"
+    yield from output.wrap_lines(detail, output.terminal_width(), "  ")
+    if needs_trust_file:
+        yield f"  You need the trust file of that log. {common_options.TRUST_FILE_HINT}"
+    yield f"  nothing in it was checked ({problem})"
 
 
 def _report_lines(report: verify.Report) -> Iterator[str]:

@@ -1,31 +1,21 @@
 """`forum verify`: verify an evidence bundle or an evidence pack offline."""
 
-from collections.abc import Iterator
-from hashlib import sha256
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 from msgspec.structs import asdict, replace
 
-from forum.app import open_bundle, verify_bundle_file, view_record
-from forum.app.evidence import draw_verified_page, is_pack_file, verify_pack_file
+from forum.app import is_pack_file, open_bundle, verify_bundle_file, view_record
 from forum.app.formatting import first_line, pluralize
-from forum.errors import Malformed, NoSuchRun, TamperDetected
+from forum.errors import FeatureMissing, Malformed, NoSuchRun, TamperDetected
+from forum.feature import load_parts
+from forum.features import FEATURES
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
 from forum.surfaces.cli.console import echo, style
-from forum.surfaces.schemas.reports import pack_form, report_form
+from forum.surfaces.schemas.reports import report_form
 from forum.surfaces.schemas.stories import BundleReport, StoryForm, WitnessLine, story_form
-from forum.surfaces.verify_page import build_page
-from forum.verify import (
-    Finding,
-    PackFinding,
-    PackProblem,
-    PackResult,
-    Problem,
-    Report,
-    State,
-    Trust,
-)
+from forum.verify import Problem, Report, State, Trust
 
 _NO_TRUST = (
     "Nothing was checked: you named no key. Name your trust file with --policy, or the log's key "
@@ -33,7 +23,6 @@ _NO_TRUST = (
 )
 _ANSWER_LINES = 12
 _MAX_REQUEST_SHOWN = 300
-_MAX_FINDINGS = 20
 
 
 @common_options.command(
@@ -83,7 +72,7 @@ def verify(  # noqa: PLR0913  one for each option
             raise click.UsageError(
                 "--page without a pack takes no keys, trust file or checkpoints."
             )
-        _write_page(page, as_json=as_json)
+        _load_part("write_verify_page")(page, as_json=as_json)
         return
     is_pack = is_pack_file(bundle)
     if page is not None:
@@ -94,22 +83,19 @@ def verify(  # noqa: PLR0913  one for each option
             raise click.UsageError("--explained is for bundles: figures of a pack count by time.")
         trust = replace(trust, explained=common_options.read_explained(explained))
     is_ok = (
-        _verify_pack(bundle, trust, page, as_json=as_json)
+        _load_part("verify_pack")(bundle, trust, page, as_json=as_json)
         if is_pack
         else _verify_run(bundle, trust, as_json=as_json)
     )
     raise SystemExit(0 if is_ok else EXIT_REJECTED)
 
 
-def _verify_pack(pack: Path, trust: Trust, page: Path | None, *, as_json: bool) -> bool:
-    """Print what a pack proves, write it to a page, and return whether all of it holds."""
-    result = verify_pack_file(pack, trust)
-    if page is not None:
-        output.write_private(page, draw_verified_page(pack, result, trust).encode())
-        common_options.echo_info(f"the page with this result: {page}")
-    lines = _pack_lines(pack, result)
-    output.print_result("forum.pack-report/1", pack_form(result), lines, as_json=as_json)
-    return result.ok
+def _load_part(member: str) -> Callable[..., bool]:
+    """Return what handles evidence packs.  Raises `FeatureMissing`: what is not checked fails."""
+    for function in load_parts(FEATURES, member):
+        found: Callable[..., bool] = function
+        return found
+    raise FeatureMissing("evidence packs", "evidence")
 
 
 def _verify_run(bundle: Path, trust: Trust, *, as_json: bool) -> bool:
@@ -139,56 +125,17 @@ def _check_page(page: Path, bundle: Path, *, is_pack: bool) -> None:
 def _print_report(bundle: Path, report: Report, story: StoryForm | None) -> None:
     if report.is_unread:
         # Nothing was checked, so a report of the three claims would be empty.
-        echo(*_unread_lines(bundle, report.findings[0]))
+        finding = report.findings[0]
+        needs_trust = finding.problem is Problem.SIGNATURE_REJECTED
+        echo(
+            *verification_view.unread_lines(
+                bundle, finding.detail, finding.problem, needs_trust_file=needs_trust
+            )
+        )
         return
     verification_view.print_report(report, as_json=False)
     if story is not None:
         echo(*_story_lines(story, report))
-
-
-def _unread_lines(file: Path, finding: Finding | PackFinding) -> Iterator[str]:
-    """Yield why nothing of a file was checked."""
-    yield f"{style('✗', fg='red')} {file} cannot be verified"
-    yield from output.wrap_lines(finding.detail, output.terminal_width(), "  ")
-    if finding.problem in (Problem.SIGNATURE_REJECTED, PackProblem.LOG_PART):
-        yield f"  You need the trust file of that log. {common_options.TRUST_FILE_HINT}"
-    yield f"  nothing in it was checked ({finding.problem})"
-
-
-def _pack_lines(file: Path, result: PackResult) -> Iterator[str]:
-    """Yield the result of checking a pack as text."""
-    if result.is_unread:
-        yield from _unread_lines(file, result.findings[0])
-        return
-    yield f"{result.origin or 'unreadable'}  size {result.size}  root {result.root[:16]}"
-    if result.since:
-        yield f"an evidence pack, from {result.since} until {result.until}"
-        yield f"counted by: {result.counted_by}"
-    yield from verification_view.claim_lines("Intact", result.intact)
-    yield from verification_view.claim_lines("Complete", result.complete)
-    yield from verification_view.witness_lines(result.independent, result.witnessing)
-    yield from verification_view.claim_lines("Figures", result.figures)
-    yield from verification_view.claim_lines("Attested", result.attested)
-    columns = output.terminal_width()
-    for finding in result.findings[:_MAX_FINDINGS]:
-        yield from output.wrap_lines(str(finding), columns, "  ")
-    if result.found > _MAX_FINDINGS:
-        yield f"  and {result.found - _MAX_FINDINGS} more"
-    for words in result.not_checked:
-        yield from output.wrap_lines(f"not checked: {words}", columns, "  ")
-
-
-def _write_page(path: Path, *, as_json: bool) -> None:
-    """Write the page, and print by what another copy of it can be compared."""
-    data = build_page().encode()
-    path.write_bytes(data)
-    digest = sha256(data).hexdigest()
-    output.print_result(
-        "forum.verify-page/1",
-        {"path": str(path), "sha256": digest},
-        f"{digest}  {path}",
-        as_json=as_json,
-    )
 
 
 def _story(bundle: Path, report: Report) -> StoryForm | None:

@@ -1,16 +1,18 @@
 """`forum worker`: a process that drives runs, alongside any number of others."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit, urlunsplit
 
 import click
 
 from forum.app import Forum
 from forum.app.logs_worker import LogsWorker
-from forum.app.tenants import check_separation, keep_separated
+from forum.app.planner import AgentRegistry
+from forum.app.tenant_settings import check_separation, keep_separated
 from forum.config import Settings, WorkerCapacity
-from forum.installation import require_extra
-from forum.planning import AgentRegistry
+from forum.feature import load_parts
+from forum.features import FEATURES
 from forum.surfaces.cli import common_options, metrics_server
 from forum.surfaces.cli.logging_options import (
     log_format,
@@ -22,8 +24,7 @@ from forum.surfaces.cli.logging_options import (
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import StopSignal, catch_stop_signals
-from forum.surfaces.cli.tenants import TenantOptions, tenant_options
-from forum.work.telemetry_settings import read_telemetry_settings
+from forum.surfaces.cli.tenant_options import TenantOptions, tenant_options
 
 STOP_TIMEOUT_S = 10
 _DEFAULT_CAPACITY = WorkerCapacity()
@@ -94,7 +95,7 @@ def worker(
             forum.monitor.run_in_background(),
             forum.runs.run_worker(capacity, make_trouble_logger(forum), STOP_TIMEOUT_S) as serving,
             metrics_server.serving_metrics(forum, metrics_host, metrics_port),
-            _sending_own_spans(forum),
+            _running_features(forum),
         ):
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
@@ -105,14 +106,13 @@ def worker(
             _wait_for_stop(stop)
 
 
-def _sending_own_spans(forum: Forum) -> AbstractContextManager[None]:
-    """Send what this process does, if the project asks for it; only then the extra is needed."""
-    if not read_telemetry_settings(forum.settings.doors).trace_forum:
-        return nullcontext()
-    with require_extra("otel"):
-        from forum.telemetry.own_spans import sending_own_spans
-
-    return sending_own_spans(forum)
+@contextmanager
+def _running_features(forum: Forum) -> Iterator[None]:
+    """Run what features do beside a worker, until the end of the block."""
+    with ExitStack() as stack:
+        for run in load_parts(FEATURES, "worker"):
+            stack.enter_context(run(forum))
+        yield
 
 
 def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_json: bool) -> None:

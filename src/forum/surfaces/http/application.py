@@ -1,10 +1,9 @@
 """The ASGI application: routes for all endpoints, and the lifespan of its ledgers and tasks."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -15,26 +14,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from forum.feature import load_parts
+from forum.features import FEATURES
 from forum.limits.admission import Admission
 from forum.surfaces.http.admission import hold_shares
 from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.budgets import BUDGETS
 from forum.surfaces.http.costs import COSTS
-from forum.surfaces.http.dashboard import dashboard_routes
-from forum.surfaces.http.endpoints import JSON, NO_SCOPES, Endpoint, RequestContext
+from forum.surfaces.http.endpoints import JSON, NO_SCOPES, Endpoint, ErrorVoice, RequestContext
 from forum.surfaces.http.entries import ENTRIES
-from forum.surfaces.http.evaluations import EVALUATIONS
-from forum.surfaces.http.evidence import EVIDENCE
+from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.http.health import health_endpoints
 from forum.surfaces.http.keys import KEYS
 from forum.surfaces.http.metrics import HttpMetrics
-from forum.surfaces.http.openai import OPENAI
-from forum.surfaces.http.openai.errors import openai_error_response
 from forum.surfaces.http.openapi import build_document
-from forum.surfaces.http.oversight import OVERSIGHT
 from forum.surfaces.http.planning import PLANNING
 from forum.surfaces.http.problems import ProblemError, ProblemType, problem_response
-from forum.surfaces.http.reports import REPORTS
 from forum.surfaces.http.request_pipeline import (
     SECURITY_HEADERS,
     RequestHandler,
@@ -46,37 +41,16 @@ from forum.surfaces.http.scores import SCORES
 from forum.surfaces.http.sign_in import session_endpoints
 from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.http.tlog import TLOG
-from forum.surfaces.http.webhook_delivery import (
-    WebhookSender,
-    deliver_webhooks,
-    make_webhook_senders,
-)
-
-
-class ServerExtension(Protocol):
-    """Endpoints that are added to a server and share its authentication."""
-
-    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
-        """Return its operations."""
-        ...
-
-    def lifespan(self) -> AbstractAsyncContextManager[None]:
-        """Run its background tasks while the server runs."""
-        ...
 
 
 def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
     """Return the application for a server configuration, with extensions."""
     door, metrics = Authenticator(config), HttpMetrics()
     admission = metrics.admission = Admission(len(config.desks))
-    senders = [
-        sender
-        for tenant in config.desks
-        for sender in make_webhook_senders(tenant.forum, os.environ)
-    ]
+    declared = all_endpoints(metrics, config.desks)
     by_path: dict[str, _PathApp] = {}
     for endpoint in (
-        *all_endpoints(metrics.render, config.desks),
+        *declared,
         *session_endpoints(door),
         *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
     ):
@@ -86,15 +60,20 @@ def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> S
     app = Starlette(
         routes=[
             *(Route(path, app, methods=list(app.handlers)) for path, app in by_path.items()),
-            *dashboard_routes(),
+            *(route for annex in annexes for route in annex.routes()),
         ],
-        lifespan=_lifespan(config.desks, door, annexes, senders),
+        lifespan=_lifespan(config.desks, door, annexes),
         exception_handlers={HTTPException: _route_error},
-        middleware=[Middleware(_PlainPaths)],
+        middleware=[Middleware(_PlainPaths, voices=_collect_voices(declared))],
     )
     # A redirect would use the Host header, which the client controls.
     app.router.redirect_slashes = False
     return app
+
+
+def _collect_voices(endpoints: Sequence[Endpoint]) -> Mapping[str, ErrorVoice]:
+    """Return how errors are told below the first part of a path, where endpoints there say how."""
+    return {e.path.split("/", 2)[1]: e.voice for e in endpoints if e.voice is not None}
 
 
 class _PlainPaths:
@@ -104,8 +83,8 @@ class _PlainPaths:
     clients of OpenAI escape the name of a model, which is all that stands behind `/v1/models/`.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, voices: Mapping[str, ErrorVoice]) -> None:
+        self._app, self._voices = app, voices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -118,8 +97,9 @@ class _PlainPaths:
                 why = "the path has a control character"
             if why:
                 problem = ProblemError(ProblemType.BAD_REQUEST, why)
-                is_openai = raw.startswith(b"/v1/")
-                response = (openai_error_response if is_openai else problem_response)(problem, "")
+                first, slash, _ = raw.decode("latin-1").removeprefix("/").partition("/")
+                voice = self._voices.get(first) if slash else None
+                response = (voice or problem_response)(problem, "")
                 response.headers.update(SECURITY_HEADERS)
                 await response(scope, receive, send)
                 return
@@ -127,24 +107,20 @@ class _PlainPaths:
 
 
 def all_endpoints(
-    exposition: Callable[[Tenant], str] = str, tenants: Sequence[Tenant] = ()
+    metrics: HttpMetrics | None = None, tenants: Sequence[Tenant] = ()
 ) -> tuple[Endpoint, ...]:
     """Return every operation of a server with these tenants."""
-    watching = health_endpoints(exposition, tenants)
+    watching = health_endpoints(metrics or HttpMetrics(), tenants)
     declared = (
         *RUNS,
         *SCORES,
-        *EVALUATIONS,
-        *REPORTS,
         *BUDGETS,
         *COSTS,
         *KEYS,
         *ENTRIES,
-        *EVIDENCE,
-        *OVERSIGHT,
         *PLANNING,
         *TLOG,
-        *OPENAI,
+        *(endpoint for part in load_parts(FEATURES, "endpoints") for endpoint in part),
         *watching,
     )
     described = msgspec.json.encode(build_document(declared))
@@ -181,7 +157,6 @@ def _lifespan(
     tenants: Sequence[Tenant],
     door: Authenticator,
     annexes: Sequence[ServerExtension],
-    senders: Sequence[WebhookSender],
 ) -> Callable[[Starlette], Any]:
     async def open_tenants(stack: AsyncExitStack) -> None:
         """Open and follow all ledgers; register their cleanup on the stack."""
@@ -201,11 +176,11 @@ def _lifespan(
             ):
                 stack.callback(asyncio.create_task(work).cancel)
             stack.callback(tenant.log_follower.close)
-        # The stack unwinds in reverse: extensions and webhooks stop,
-        # and denials are flushed, before the ledgers are closed.
+        # The stack unwinds in reverse: extensions stop, and denials
+        # are flushed, before the ledgers are closed.
         await stack.enter_async_context(door.denials.flush_periodically())
-        await stack.enter_async_context(deliver_webhooks(senders))
-        for annex in annexes:
+        # The first one stops first: the gateway closes its runs before the webhooks end.
+        for annex in reversed(annexes):
             await stack.enter_async_context(annex.lifespan())
 
     @asynccontextmanager

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
@@ -27,9 +27,6 @@ from forum.surfaces.http.denial_log import DenialRecorder
 from forum.surfaces.http.known_keys import KnownKeys
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
-
-if TYPE_CHECKING:
-    from forum.surfaces.http.oidc import OidcClaims
 
 T = TypeVar("T")
 
@@ -59,10 +56,24 @@ GATEWAY_PREFIX = "/gateway/"
 """The paths whose clients may show their key as `x-api-key`."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenClaims:
+    """The verified claims of a token."""
+
+    subject: str
+    """Unique only together with the issuer."""
+    issuer: str
+    scopes: frozenset[Scope]
+    expires: float
+    """In seconds since 1970."""
+    ledger: str | None = None
+    """The only ledger that the token is valid for, if it names one."""
+
+
 class TokenVerifier(Protocol):
     """Verifies tokens of a third party: an OIDC issuer."""
 
-    async def verify(self, token: str, now: float) -> "OidcClaims":
+    async def verify(self, token: str, now: float) -> TokenClaims:
         """Return the claims of a token.  Raises `TokenRejected`, `IssuerUnreachable`."""
         ...
 

@@ -1,31 +1,7 @@
-"""Sections of the project file that only the server reads, and checks of the URLs in them."""
+"""Check the URLs in sections of the project file."""
 
-from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
-
-import msgspec
-
-from forum.config import PROJECT_FILE
-from forum.errors import BadSettings
-
-_Section = TypeVar("_Section", bound=msgspec.Struct)
-
-
-def read_section(name: str, table: Mapping[str, Any], form: type[_Section]) -> _Section:
-    """Decode a section.  Raises `BadSettings` with the place and the reason of an error."""
-    try:
-        return msgspec.convert(table, form)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        place = where.strip("`").removeprefix("$.")
-        raise bad_section(name, f"{place}: {what}" if place else what) from None
-
-
-def bad_section(name: str, why: str) -> BadSettings:
-    """Return the error for an invalid section."""
-    return BadSettings(PROJECT_FILE, f"[{name}] {why}")
 
 
 def is_confidential_url(url: str) -> bool:

@@ -13,7 +13,12 @@ class CostsAsk(costs.CostsFilter, frozen=True, forbid_unknown_fields=True):
     """Which runs, and what their costs are added up by."""
 
     cursor: Annotated[
-        str, Meta(max_length=64, pattern="^[!-~]*$", description="As the reply before says.")
+        str,
+        Meta(
+            max_length=64,
+            pattern="^[!-~]*$",
+            description="The cursor that the previous reply gave.",
+        ),
     ] = ""
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
@@ -11,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forum.app import Approver
+from forum.app.planner import CallerAuthority
 from forum.engine import IdempotencyKey
 from forum.ledger.kinds import Scope
-from forum.planning import CallerAuthority
+from forum.runs.kinds import Authority, Identity
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
-from forum.work.kinds import Authority, Identity
 
 if TYPE_CHECKING:
     from forum.surfaces.http.tenant import Tenant
@@ -112,8 +111,8 @@ class RequestContext:
             return None
         # The digest covers path and body: the same key with another request is an error.  The
         # principal's name keeps clients from colliding with, or probing, the keys of others.
-        content = self.request.url.path.encode() + b"\n" + msgspec.json.encode(self.body)
-        return IdempotencyKey(f"{self.principal.name}/{key}", sha256(content).hexdigest())
+        path = self.request.url.path
+        return IdempotencyKey.of_form(self.principal.name, key, self.body, path)
 
     def has_etag(self, tag: str) -> bool:
         """Return whether the client has the content with this tag (RFC 9110, section 13.1.2)."""
@@ -133,6 +132,9 @@ Handler = Callable[[RequestContext], Any] | Callable[[RequestContext], Awaitable
 
 A coroutine runs on the event loop and must not block; other handlers run in threads.
 """
+
+ErrorVoice = Callable[[Exception, str], Response]
+"""Returns the response for an error of a request, whose path it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class Endpoint:
     """Whether it supports the Idempotency-Key header."""
     headers: Mapping[str, str] = field(default_factory=dict)
     tag: str = ""
-    voice: Callable[[Exception, str], Response] | None = None
+    voice: ErrorVoice | None = None
     """Formats errors for clients that expect another form than RFC 9457."""
     seconds: float = 30.0
     """Time limit until the response begins."""

@@ -18,6 +18,7 @@ from forum.ledger.kinds import Scope
 from forum.ledger.log import LocatedEntry, stored_body, walk_causes
 from forum.ledger.run_directory import prove_run_list
 from forum.ledger.run_events import SequencedEntry, read_page
+from forum.runs.report_causes import within_finder
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.events import LOG_EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
@@ -26,7 +27,6 @@ from forum.surfaces.schemas.comparison import ReplayForm, replay_and_compare
 from forum.surfaces.schemas.fields import Index
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.tlog import Checkpoint, Note, is_witnessed
-from forum.work.report_causes import within_finder
 
 SIGNER_TIMEOUT_S = 20.0
 """How long to wait for the signing machine, if it is another one."""
@@ -46,7 +46,9 @@ class EntriesAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """Which entries, from where on."""
 
     run: Annotated[str, Meta(max_length=_MAX_RUN_NAME_LENGTH, pattern="^[!-~]*$")] = ""
-    after: Annotated[int, Meta(ge=-1, lt=2**53, description="As `next` of the page before.")] = -1
+    after: Annotated[
+        int, Meta(ge=-1, lt=2**53, description="The value of `next` of the previous page.")
+    ] = -1
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 

@@ -31,7 +31,7 @@ RUN_CLOSE_KIND = b"run.close/1"
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
-    """From where on."""
+    """The position from which events are sent."""
 
     after: Annotated[
         Annotated[int, Meta(ge=-1, lt=2**53)] | None,

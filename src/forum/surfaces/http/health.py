@@ -7,6 +7,7 @@ from starlette.responses import PlainTextResponse, Response
 from forum.ledger.conditions import Ability
 from forum.metrics import METRICS_SCOPES
 from forum.surfaces.http import endpoints
+from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
 
@@ -20,7 +21,7 @@ async def livez(_context: endpoints.RequestContext) -> Response:
 
 
 def health_endpoints(
-    exposition: Callable[[Tenant], str], tenants: Sequence[Tenant]
+    counted: HttpMetrics, tenants: Sequence[Tenant]
 ) -> tuple[endpoints.Endpoint, ...]:
     """Return the endpoints for monitoring the process."""
 
@@ -36,9 +37,9 @@ def health_endpoints(
         return probe
 
     def metrics(context: endpoints.RequestContext) -> Response:
+        body, media_type = counted.write(context.desk, context.request.headers.get("accept", ""))
         return Response(
-            exposition(context.desk),
-            headers={**endpoints.NO_STORE, "Content-Type": METRICS_MEDIA_TYPE},
+            body, headers={**endpoints.NO_STORE, "Content-Type": media_type, "Vary": "Accept"}
         )
 
     return (
@@ -55,6 +56,7 @@ def health_endpoints(
                  "Whether entries get an index and a signature", make_probe(Ability.SIGN),
                  reply=TEXT, tag="health", is_probe=True, any_host=True),
         endpoints.Endpoint("GET", "/metrics", "metrics", METRICS_SCOPES,
-                 "What this process counts", metrics, reply=METRICS_MEDIA_TYPE, tag="health",
+                 "What this process counts", metrics, reply=METRICS_MEDIA_TYPE,
+                 other_types=("application/openmetrics-text; version=1.0.0",), tag="health",
                  is_probe=True),
     )  # fmt: skip

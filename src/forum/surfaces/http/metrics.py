@@ -1,33 +1,27 @@
-"""Metrics of a server process, in the Prometheus text format."""
+"""Metrics of a server process."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from forum import metrics
 from forum.limits.admission import Admission
 from forum.surfaces.http.tenant import Tenant
 
-REQUESTS = metrics.Metric(
-    "forum_http_requests_total", metrics.MetricType.COUNTER, "Requests, by operation and status."
-)
+REQUESTS = metrics.Metric("forum_http_requests_total", "Requests, by operation and status.")
 REQUEST_SECONDS = metrics.Metric(
     "forum_http_request_seconds",
-    metrics.MetricType.HISTOGRAM,
     "How long requests took until the answer began.",
 )
-EVENT_STREAMS = metrics.Metric(
-    "forum_event_streams", metrics.MetricType.GAUGE, "Clients that follow a run or the log here."
-)
+EVENT_STREAMS = metrics.Metric("forum_event_streams", "Clients that follow a run or the log here.")
 SHARES_HELD = metrics.Metric(
     "forum_http_shares_held",
-    metrics.MetricType.GAUGE,
     "What requests of this ledger hold: open requests, event streams, bytes of bodies.",
 )
 SHARES_REFUSED = metrics.Metric(
     "forum_http_shares_refused_total",
-    metrics.MetricType.COUNTER,
     "Requests that were refused, by whose share was in use: of a key, a ledger or the process.",
 )
 SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS, SHARES_HELD, SHARES_REFUSED)
@@ -53,50 +47,34 @@ class HttpMetrics:
         buckets[bisect_left(_BOUNDS, seconds)] += 1
         self.seconds[operation] += seconds
 
-    def render(self, tenant: Tenant) -> str:
-        """Return the metrics in the Prometheus text format; of the ledgers, only the caller's."""
-        lines = (*self._requests(), *self._times(), *_ledger(tenant), *self._shares(tenant))
-        return "".join(f"{line}\n" for line in lines)
+    def write(self, tenant: Tenant, accept: str) -> tuple[bytes, str]:
+        """Return the metrics in the format that an Accept header asks for, and its media type.
 
-    def _requests(self) -> Iterable[str]:
-        yield from metrics.render_header(REQUESTS)
-        for (operation, status), times in sorted(self.requests.items()):
-            labels = f'operation="{operation}",status="{status}"'
-            yield f"{REQUESTS.name}{{{labels}}} {times}"
+        Of the ledgers, only the caller's are told.
+        """
+        from prometheus_client.core import HistogramMetricFamily
 
-    def _times(self) -> Iterable[str]:
-        name = REQUEST_SECONDS.name
-        yield from metrics.render_header(REQUEST_SECONDS)
+        from forum.surfaces.exposition import write_exposition
+
+        times = HistogramMetricFamily(
+            REQUEST_SECONDS.name, REQUEST_SECONDS.help, labels=["operation"]
+        )
         for operation, buckets in sorted(self.buckets.items()):
-            total = 0
-            for bound, times in zip((*_BOUNDS, "+Inf"), buckets, strict=True):
-                total += times
-                yield f'{name}_bucket{{operation="{operation}",le="{bound}"}} {total}'
-            yield f'{name}_sum{{operation="{operation}"}} {self.seconds[operation]:.6f}'
-            yield f'{name}_count{{operation="{operation}"}} {total}'
+            counts = zip((*map(str, _BOUNDS), "+Inf"), accumulate(buckets), strict=True)
+            times.add_metric([operation], list(counts), self.seconds[operation])
+        told = (REQUESTS, *metrics.LEDGER_METRICS, EVENT_STREAMS, SHARES_HELD, SHARES_REFUSED)
+        samples = [*self._samples(tenant), *tenant.forum.runs.metric_samples()]
+        return write_exposition(told, samples, accept, times)
 
-    def _shares(self, tenant: Tenant) -> Iterable[str]:
-        meters = self.admission.meters if self.admission else ()
-        held = [
-            metrics.Sample(
-                SHARES_HELD,
-                meter.held_by(tenant.forum.access.tenant),
-                (("ledger", tenant.forum.origin), ("of", meter.name)),
-            )
-            for meter in meters
-        ]
-        refused = [
-            metrics.Sample(SHARES_REFUSED, count, (("of", meter.name), ("whose", whose)))
-            for meter in meters
-            for whose, count in meter.refused.items()
-        ]
-        return metrics.render_metrics((SHARES_HELD, SHARES_REFUSED), [*held, *refused])
-
-
-def _ledger(tenant: Tenant) -> Iterable[str]:
-    streams = metrics.Sample(EVENT_STREAMS, tenant.log_follower.listener_count)
-    samples = [
-        *tenant.forum.runs.metric_samples(),
-        *metrics.with_labels([streams], ledger=tenant.forum.origin),
-    ]
-    return metrics.render_metrics((*metrics.LEDGER_METRICS, EVENT_STREAMS), samples)
+    def _samples(self, tenant: Tenant) -> Iterator[metrics.Sample]:
+        for (operation, status), times in sorted(self.requests.items()):
+            labels = (("operation", operation), ("status", str(status)))
+            yield metrics.Sample(REQUESTS, times, labels)
+        ledger = ("ledger", tenant.forum.origin)
+        yield metrics.Sample(EVENT_STREAMS, tenant.log_follower.listener_count, (ledger,))
+        for meter in self.admission.meters if self.admission else ():
+            of = ("of", meter.name)
+            held = meter.held_by(tenant.forum.access.tenant)
+            yield metrics.Sample(SHARES_HELD, held, (ledger, of))
+            for whose, count in meter.refused.items():
+                yield metrics.Sample(SHARES_REFUSED, count, (of, ("whose", whose)))

@@ -7,11 +7,13 @@ from starlette.responses import Response
 
 from forum import __version__
 from forum.app import MAX_SCANNED_RUNS
+from forum.app.planner import CallerAuthority, check_client_rights
 from forum.engine import RunRequest
 from forum.errors import Malformed
 from forum.ledger.kinds import Scope
 from forum.limits.off_loop import MAX_INLINE_BYTES
-from forum.planning import CallerAuthority, check_client_rights
+from forum.runs.plan import read_new_plan
+from forum.runs.policy import Answer
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import RUN_EVENTS
@@ -27,8 +29,6 @@ from forum.surfaces.requests import (
 from forum.surfaces.schemas import gates, runs
 from forum.surfaces.schemas.comparison import DiffForm, compare_runs
 from forum.surfaces.schemas.transcripts import TranscriptPage, transcript_page
-from forum.work.plan import read_new_plan
-from forum.work.policy import Answer
 
 _MAX_INLINE_TASKS = 5
 _SUBMIT = frozenset({Scope.SUBMIT})
@@ -60,7 +60,10 @@ class RunsPageAsk(runs.RunsFilter, frozen=True, forbid_unknown_fields=True):
     """Which runs, and which part of the list."""
 
     cursor: Annotated[
-        str, Meta(max_length=64, pattern="^[!-~]*$", description="As the page before says.")
+        str,
+        Meta(
+            max_length=64, pattern="^[!-~]*$", description="The cursor that the previous page gave."
+        ),
     ] = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
@@ -68,7 +71,7 @@ class RunsPageAsk(runs.RunsFilter, frozen=True, forbid_unknown_fields=True):
 class ForkAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """From where another run is begun."""
 
-    at: Annotated[int, Meta(ge=0, lt=2**53, description="The last entry that is taken over.")]
+    at: Annotated[int, Meta(ge=0, lt=2**53, description="The last entry that the new run copies.")]
 
 
 class Subject(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,11 +81,16 @@ class Subject(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecisionAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """What was decided, about what has this digest."""
+    """A decision at a gate. It names the digest of the content that was decided on."""
 
     subject: GateSubject
     answer: Answer
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="Of what was looked at.")]
+    digest: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9a-f]{64}$", description="The digest of the content that was decided on."
+        ),
+    ]
     reason: gates.DecisionReason = ""
 
 
@@ -168,7 +176,7 @@ def list_runs(context: RequestContext) -> runs.RunsPage:
 
 
 class UntilAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """At which moment of its life."""
+    """The point in the run up to which it is shown."""
 
     until: Annotated[
         Annotated[int, Meta(ge=0, lt=2**53)] | None,

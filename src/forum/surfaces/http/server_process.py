@@ -21,11 +21,12 @@ from forum.errors import ProcessFull
 from forum.limits.admission import MAX_CONNECTIONS
 from forum.surfaces.cpu_limits import shorten_thread_switches
 from forum.surfaces.http.admission import PROBE_CONNECTIONS
-from forum.surfaces.http.application import ServerExtension, make_app, startup_error_of
+from forum.surfaces.http.application import make_app, startup_error_of
 from forum.surfaces.http.auth import ServerConfig
-from forum.surfaces.http.dashboard import PREFIX
+from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.http.grpc_refusal import PREFACE, GrpcRefusal
 from forum.surfaces.http.health import health_endpoints
+from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.http.problems import ProblemError, problem_from_exception, problem_response
 from forum.surfaces.http.request_pipeline import SECURITY_HEADERS
 
@@ -332,7 +333,9 @@ def _raise_connection_limit() -> int:
 
 def _answer_probes(app: Starlette) -> ASGIApp:
     """Return an application that answers only health probes on connections beyond the limit."""
-    probes = {endpoint.path for endpoint in health_endpoints(str, ()) if endpoint.is_probe}
+    probes = {
+        endpoint.path for endpoint in health_endpoints(HttpMetrics(), ()) if endpoint.is_probe
+    }
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         is_crowded = scope["type"] == "http" and scope["state"].get(_CROWDED)
@@ -354,13 +357,14 @@ def _announce(
     url: str,
     say: Callable[[str], None],
     *,
+    home: str,
     is_person_told: bool,
 ) -> None:
     """Say where the server listens, and what clients have to show."""
     origins = ", ".join(tenant.forum.origin for tenant in server_config.desks)
     say(f"serving {origins} at {url}")
-    if not is_person_told:
-        say(f"dashboard: {url}{PREFIX}")
+    if home and not is_person_told:
+        say(f"dashboard: {url}{home}")
     for other in at.more_ports:
         say(f"the same at {url.partition(':')[0]}://{at.host}:{other}")
     for tenant in server_config.desks:
@@ -417,8 +421,9 @@ def run_server(
     def announce(host: str, port: int) -> None:
         scheme = "https" if at.tls_cert else "http"
         url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        is_person_told = on_start(url + PREFIX)
-        _announce(server_config, at, url, say, is_person_told=is_person_told)
+        home = next((annex.home for annex in annexes if annex.home), "")
+        is_person_told = on_start(url + home)
+        _announce(server_config, at, url, say, home=home, is_person_told=is_person_told)
 
     # Bound before the ledgers are opened, so that a port in use is reported immediately.
     sockets = [

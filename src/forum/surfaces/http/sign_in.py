@@ -13,8 +13,7 @@ The page asks for the id of the process, without a credential, before it shows i
 stops when another program answers at the address.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from hmac import compare_digest
 from secrets import token_urlsafe
 from time import monotonic
@@ -26,6 +25,7 @@ from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import Authenticator, bearer_token
 from forum.surfaces.http.browser_sessions import BrowserSessions, is_session_key
 from forum.surfaces.http.endpoints import NO_SCOPES, Endpoint, RequestContext
+from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.http.problems import ProblemError, ProblemType
 
 PATH = "/ui/sign-in"
@@ -88,7 +88,7 @@ class SignInReply(SessionForm, frozen=True):
     policy: Annotated[str, Meta(description="The trust file of the log, as text.")]
 
 
-class OneTimeSignIn:
+class OneTimeSignIn(ServerExtension):
     """Exchanges codes for sessions of the operator, each once and for a short time."""
 
     def __init__(
@@ -113,11 +113,6 @@ class OneTimeSignIn:
                 self.exchange, reply=SignInReply, body=SignInAsk,
             ),
         )  # fmt: skip
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        """Do nothing: a code needs no background task."""
-        yield
 
     async def exchange(self, context: RequestContext) -> SignInReply:
         """Return a session for the code.  Raises `ProblemError` for another, used or old one."""

@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager, suppress
 from starlette.concurrency import run_in_threadpool
 
 from forum.app import Forum
+from forum.app.planner import AgentRegistry
 from forum.engine import IdempotencyKey, RunRequest
 from forum.errors import StoreFailed
 from forum.ledger.conditions import Ability
-from forum.planning import AgentRegistry
+from forum.runs.team_settings import TeamSettings
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.delta_queue import DeltaBroadcaster
 from forum.surfaces.http.log_follower import LogFollower
 from forum.surfaces.logs import LOG, format_error_line
-from forum.work.team_settings import TeamSettings
 
 _ADMITTED_PER_LOOP_ITERATION = 4
 """Requests admitted per iteration of the event loop, before it serves other tasks."""

@@ -8,18 +8,18 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.deliberation.persona_generation import MAX_PERSONAS, PersonaClass
-from forum.deliberation.seating import DEFAULT_ROUNDS
-from forum.deliberation.symposium.schemas import Persona
 from forum.errors import Malformed
+from forum.features.symposium.persona_generation import MAX_PERSONAS, PersonaClass
+from forum.features.symposium.schemas import Persona
+from forum.features.symposium.seating import DEFAULT_ROUNDS
+from forum.runs.panel import MAX_ROUNDS, MAX_SEATS, Protocol
+from forum.runs.plan import RunBudget
+from forum.runs.policy import Answer
 from forum.surfaces import requests
 from forum.surfaces.field_errors import describe_field_error
 from forum.surfaces.schemas.costs import CostsFilter
 from forum.surfaces.schemas.gates import DecisionReason
 from forum.surfaces.schemas.runs import RunsFilter
-from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Protocol
-from forum.work.plan import RunBudget
-from forum.work.policy import Answer
 
 MAX_WAIT_S = 600
 """Maximum time that a call may wait for a run; after that, the client asks for its status."""
@@ -69,11 +69,11 @@ Seconds = Annotated[
 ]
 Question = Annotated[
     Annotated[str, Meta(min_length=1, pattern=r"\S")] | None,
-    Meta(description="What is to be answered.", examples=["Should we rewrite it?"]),
+    Meta(description="The question to answer.", examples=["Should we rewrite it?"]),
 ]
 Problem = Annotated[
     Annotated[str, Meta(min_length=1, pattern=r"\S")] | None,
-    Meta(description="The same as `question`, as the protocol symposium calls it; say one."),
+    Meta(description="The name of `question` in the protocol symposium; give only one of them."),
 ]
 Script = Annotated[
     dict[str, Any] | None,
@@ -84,25 +84,28 @@ Script = Annotated[
 ]
 Models = Annotated[
     tuple[requests.AgentName, ...],
-    Meta(max_length=MAX_SEATS, description="Agents that take the seats in turn; else all do."),
+    Meta(
+        max_length=MAX_SEATS, description="Agents that take the seats in turn. Default: all agents."
+    ),
 ]
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool that needs to be told nothing."""
+    """No arguments."""
 
 
 class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request, and if wanted who does it, how, and for how much."""
+    """A request, with options for the agent, the approvals and the limits."""
 
     request: Annotated[
-        str, Meta(min_length=1, description="What is wanted.", examples=["Name three rivers."])
+        str, Meta(min_length=1, description="The request.", examples=["Name three rivers."])
     ]
-    lane: Annotated[
-        str | None, Meta(description="The specialist of the roster that is to do it.")
-    ] = None
+    lane: Annotated[str | None, Meta(description="The lane of the roster that carries it out.")] = (
+        None
+    )
     team: Annotated[
-        bool | None, Meta(description="Whether several agents plan it, judge it, put it together.")
+        bool | None,
+        Meta(description="Whether a team of agents plans, judges and combines."),
     ] = None
     budget_usd: Usd = None
     max_seconds: Seconds = None
@@ -132,7 +135,7 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class McpPreviewAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
-    """A request whose plan is wanted."""
+    """A request to plan without carrying it out."""
 
     record: Annotated[
         bool, Meta(description="Whether to record request and reply; needs the scope submit.")
@@ -148,7 +151,7 @@ class SubmitAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
 
 
 class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question for a panel, and if wanted who sits on it, by which rules, and for how much."""
+    """A question for a panel, with options for its seats, rules and limits."""
 
     question: Question = None
     protocol: Annotated[
@@ -164,7 +167,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str | Persona, ...],
         Meta(
             max_length=MAX_SEATS,
-            description="Who the seats are told to be, in turn: names from `list_personas`, or "
+            description="The personas of the seats, in turn: names from `list_personas`, or "
             "what `generate_persona` gave.",
         ),
     ] = ()
@@ -173,13 +176,19 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=0, le=MAX_ROUNDS)] | None, Meta(description="How many at most.")
     ] = None
     baseline: Annotated[
-        int, Meta(ge=0, le=MAX_SEATS, description="How many seats of a council answer first.")
+        int,
+        Meta(ge=0, le=MAX_SEATS, description="The number of seats of a council that answer first."),
     ] = 3
     threshold: Annotated[
-        float, Meta(ge=0, le=1, description="The share of them that ends it by agreeing.")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The share of these seats that must agree for the council to end early.",
+        ),
     ] = 1.0
     judge: Annotated[
-        requests.AgentName | None, Meta(description="The agent that compares open answers.")
+        requests.AgentName | None, Meta(description="The agent that compares free-text answers.")
     ] = None
     budget_usd: Usd = None
     max_seconds: Seconds = None
@@ -207,7 +216,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a persona is wanted for."""
+    """The request for a persona."""
 
     about: Annotated[
         str,
@@ -222,7 +231,8 @@ class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="`domain`: knows a subject, and keeps to it; `horizontal`: any subject."),
     ] = PersonaClass.DOMAIN
     model: Annotated[
-        requests.AgentName, Meta(description="The agent that makes it up; else the default.")
+        requests.AgentName,
+        Meta(description="The agent that generates it. Default: the default agent."),
     ] = ""
     budget_usd: Usd = None
     max_seconds: Seconds = None
@@ -231,11 +241,11 @@ class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question for a panel that is made up for it."""
+    """A question for a panel whose personas are generated for it."""
 
     question: Question = None
     seats: Annotated[
-        int, Meta(ge=1, le=MAX_PERSONAS, description="How many personas are made up.")
+        int, Meta(ge=1, le=MAX_PERSONAS, description="The number of personas to generate.")
     ] = 3
     kind: Annotated[PersonaClass, Meta(description="Which personas.")] = PersonaClass.DOMAIN
     models: Models = ()
@@ -278,7 +288,9 @@ class TranscriptPageAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """Which run, and which part of its transcript."""
 
     run: RunName
-    after: Annotated[int, Meta(ge=0, lt=2**53, description="As `next` of the page before.")] = 0
+    after: Annotated[
+        int, Meta(ge=0, lt=2**53, description="The value of `next` of the previous page.")
+    ] = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 20
 
 
@@ -291,17 +303,10 @@ class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class McpForkAsk(CancelAsk, frozen=True, forbid_unknown_fields=True):
-    """From where another run is begun."""
+    """The run to fork, and from which entry."""
 
-    at: Annotated[int, Meta(ge=0, lt=2**53, description="The last entry that is taken over.")]
+    at: Annotated[int, Meta(ge=0, lt=2**53, description="The last entry that the new run copies.")]
     key: Key = None
-
-
-class ReviewRunAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to look at."""
-
-    run: Annotated[str, Meta(max_length=200, description="A run; empty for all.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many items are listed.")] = 100
 
 
 class McpScoreAsk(requests.ScoreAsk, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -323,7 +328,8 @@ class RunsAsk(RunsFilter, frozen=True, forbid_unknown_fields=True):
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     cursor: Annotated[
-        Annotated[str, Meta(max_length=64)] | None, Meta(description="`next` of the page before.")
+        Annotated[str, Meta(max_length=64)] | None,
+        Meta(description="The value of `next` of the previous page."),
     ] = None
 
 
@@ -335,10 +341,11 @@ class DiffAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class McpCostsAsk(CostsFilter, frozen=True, forbid_unknown_fields=True):
-    """Which runs, what their costs are added up by, and which part of them."""
+    """The runs to add up, the axis to group their costs by, and the page."""
 
     cursor: Annotated[
-        Annotated[str, Meta(max_length=64)] | None, Meta(description="`next` of the reply before.")
+        Annotated[str, Meta(max_length=64)] | None,
+        Meta(description="The value of `next` of the previous reply."),
     ] = None
 
 
@@ -363,11 +370,15 @@ class SubjectAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecideAsk(SubjectAsk, frozen=True, forbid_unknown_fields=True):
-    """What was decided, about what has this digest."""
+    """A decision at a gate. It names the digest of the content that was decided on."""
 
     answer: Answer
     digest: Annotated[
-        str, Meta(pattern="^[0-9a-f]{64}$", description="Of what was looked at, as `gate` tells.")
+        str,
+        Meta(
+            pattern="^[0-9a-f]{64}$",
+            description="The digest of the content, as the tool `gate` shows it.",
+        ),
     ]
     reason: DecisionReason = ""
 

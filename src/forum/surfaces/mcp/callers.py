@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from forum.app import OPERATOR, Approver, Forum
+from forum.app.planner import AgentRegistry, CallerAuthority
 from forum.errors import ForumError
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
-from forum.planning import AgentRegistry, CallerAuthority
-from forum.work.kinds import Authority
+from forum.runs.kinds import Authority
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from forum import units
 from forum.app import RunView, formatting
 from forum.app.reported_runs import describe_gaps, describe_provenance
-from forum.deliberation.symposium.kinds import Reason
-from forum.deliberation.symposium.schemas import Persona
+from forum.features.council.deliberation_schemas import DeliberationForm, deliberation_form
+from forum.features.council.schemas import CouncilForm
+from forum.features.symposium.schemas import Persona
+from forum.features.symposium.schemas_of_forms import SymposiumForm
 from forum.ledger.kinds import Outcome
+from forum.runs.run_fold import RunState
+from forum.runs.symposium_end import Reason
 from forum.surfaces.schemas import fields
-from forum.surfaces.schemas.council import CouncilForm
-from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.gates import WaitForm
 from forum.surfaces.schemas.reported import ProvenanceWord
-from forum.surfaces.schemas.symposium import SymposiumForm
-from forum.work.run_fold import RunState
 
 MAX_QUOTED = 100_000
 """Maximum length of quoted text from a run; the structured content has all of it."""
@@ -61,13 +62,13 @@ class ToolReply:
 
 
 class CancelForm(Struct, frozen=True):
-    """A run that was asked to end; how it goes tell those tools that read."""
+    """A run that was asked to stop. Read its state with the tool `status`."""
 
     run: fields.RunId
 
 
 class StartedForm(Struct, frozen=True):
-    """A run that goes on; how it goes tell those tools that read."""
+    """A run that was started or resumed. Read its state with the tool `status`."""
 
     run: fields.RunId
 
@@ -116,7 +117,7 @@ def status_form(view: RunView) -> StatusForm:
 def describe_run(view: RunView) -> str:
     """Describe in a line or two the progress of a run, and what can be done next."""
     status = formatting.exit_status(view)
-    usd, seconds = formatting.format_usd(view.state.spent.usd), formatting.run_duration(view) / 1e6
+    usd, seconds = units.format_usd(view.state.spent.usd), formatting.run_duration(view) / 1e6
     so_far = f"{_describe_work_done(view)}, ${usd} spent, {seconds:.1f} s"
     why = formatting.explain_run_state(view)
     closed = formatting.session_end(view)

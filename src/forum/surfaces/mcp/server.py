@@ -20,7 +20,7 @@ from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.json_schema import schema_of
 from forum.surfaces.mcp.results import AttachedFile, ToolReply
 from forum.surfaces.mcp.tool_calls import McpCallContext
-from forum.surfaces.mcp.tools import TOOLS, ToolDeclaration
+from forum.surfaces.mcp.tools import ToolDeclaration, all_tools
 from forum.untrusted_text import escape_line, escape_lines
 
 INSTRUCTIONS = """\
@@ -46,8 +46,8 @@ CallerOf = Callable[[Context], McpCaller]
 
 def make_server(caller_of: CallerOf) -> Server[Any]:
     """Return a server; `caller_of` identifies the caller of each request."""
-    offered = [(tool, _list_tool(tool)) for tool in TOOLS]
-    by_name = {tool.name: tool for tool in TOOLS}
+    offered = [(tool, _list_tool(tool)) for tool in all_tools()]
+    by_name = {tool.name: tool for tool, _ in offered}
     shared, exclusive = anyio.CapacityLimiter(MAX_THREADS), anyio.CapacityLimiter(1)
 
     async def list_tools(

@@ -3,26 +3,24 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from hashlib import sha256
 from time import monotonic
 from typing import Any, TypeVar
 
 import anyio
-import msgspec
 from mcp.server import ServerRequestContext
 from msgspec import Struct
 
 from forum.app import Forum, formatting
 from forum.engine import IdempotencyKey, RunRequest
+from forum.features.council.deliberation_schemas import MAX_SPOKEN_CHARS, spoken_turns
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
+from forum.runs.kinds import TURN_PREFIX
+from forum.runs.run_fold import Run, TaskState
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply
-from forum.surfaces.schemas.deliberations import MAX_SPOKEN_CHARS, spoken_turns
 from forum.untrusted_text import escape_line, escape_lines
-from forum.work.kinds import TURN_PREFIX
-from forum.work.run_fold import Run, TaskState
 
 _POLL_INTERVAL_S = 0.1
 _MAX_POLL_INTERVAL_S = 1.0
@@ -81,10 +79,7 @@ def submit_request(caller: McpCaller, order: RunRequest, form: Struct, key: str 
 
 def make_idempotency_key(caller: McpCaller, form: Struct, key: str | None) -> IdempotencyKey | None:
     """Return the idempotency key of a form, if the client has named one."""
-    if not key:
-        return None
-    digest = sha256(msgspec.json.encode(form)).hexdigest()
-    return IdempotencyKey(f"{caller.name}/{key}", digest)
+    return IdempotencyKey.of_form(caller.name, key, form) if key else None
 
 
 async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: float = 0.0) -> float:

@@ -12,13 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from forum.app import KINDS, MAX_SCANNED_RUNS, Forum
-from forum.app.formatting import first_line, format_facts, pluralize
+from forum.app.formatting import first_line, pluralize
 from forum.errors import BadPlan, NotYetSigned
+from forum.feature import place_parts
+from forum.features import FEATURES
+from forum.features.council import mcp as panel_tools
 from forum.ledger.kinds import Scope
 from forum.ledger.log import find_entry, prove_entry, walk_causes
+from forum.runs.report_causes import within_finder
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.gate_effects import describe_asker
-from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
+from forum.surfaces.mcp import arguments, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.requests import (
     RouteAsk,
@@ -39,13 +43,11 @@ from forum.surfaces.schemas.lanes import (
     route_form,
 )
 from forum.surfaces.schemas.models import ModelsForm, planner_models_form
-from forum.surfaces.schemas.oversight import ReviewForm, review_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.transcripts import TranscriptPage, transcript_page
 from forum.verify import WitnessState
-from forum.work.report_causes import within_finder
 
 MAX_ATTACHED_BYTES = 1 << 20
 """Maximum size of a bundle that is attached to a result."""
@@ -81,6 +83,8 @@ class ToolDeclaration:
     hints: ToolHints
     alone: bool = False
     """Whether a process runs it for one caller at a time, because it reads whole ledgers."""
+    after: str = ""
+    """The tool that it follows in the list, if it is one of a feature."""
 
 
 async def submit_run(
@@ -212,17 +216,6 @@ def list_models(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List who would be asked for what."""
     form = planner_models_form(caller.staff)
     return results.ToolReply(form, ", ".join(agent.name or "default" for agent in form.agents))
-
-
-@tool_calls.threaded_tool
-def get_review(caller: McpCaller, ask: arguments.ReviewRunAsk) -> results.ToolReply:
-    """Tell what is worth a look since the last review, or in one run."""
-    forum = caller.forum
-    run = forum.reads.find_run(ask.run) if ask.run else ""
-    view = forum.oversight.view_review(run, limit=ask.limit)
-    lines = [format_facts(item.entry) for item in view.items]
-    form = review_form(view, lines)
-    return results.ToolReply(form, "\n".join(lines) or "Nothing is worth a look.")
 
 
 @tool_calls.threaded_tool
@@ -432,7 +425,7 @@ _APPROVE = frozenset({Scope.APPROVE})
 _AUDIT = frozenset({Scope.AUDIT})
 _READ_ONLY = ToolHints(reads_only=True, idempotent=True)
 
-TOOLS: Sequence[ToolDeclaration] = (
+_TOOLS: Sequence[ToolDeclaration] = (
     ToolDeclaration(
         "submit", "Have a request carried out",
         "Give a request, or a plan of tasks, to the agents of this project. Every step is "
@@ -572,8 +565,8 @@ TOOLS: Sequence[ToolDeclaration] = (
     ),
     ToolDeclaration(
         "decide", "Approve or reject what waits",
-        "Put on record what a person has decided about what has this digest. Ask the person "
-        "first: an approval may not be given in their place.",
+        "Record the decision of a person about the content with this digest. Ask the person "
+        "first: never approve in their place.",
         _APPROVE, arguments.DecideAsk, gates.DecisionForm, decide_gate,
         ToolHints(destroys=True, open_world=True),
     ),
@@ -590,21 +583,20 @@ TOOLS: Sequence[ToolDeclaration] = (
         _AUDIT, arguments.RunAsk, ReplayForm, replay_run, _READ_ONLY, alone=True,
     ),
     ToolDeclaration(
-        "reviews", "What is worth a look",
-        "Tell what is worth a look since the last review, or in one run: stops, denials, gaps, "
-        "open gates. That somebody has looked is for a person to record.",
-        _AUDIT, arguments.ReviewRunAsk, ReviewForm, get_review, _READ_ONLY,
-    ),
-    ToolDeclaration(
         "proof", "Prove an entry",
         "Give the inclusion proof of an entry with the signed checkpoint that it leads to "
-        "(C2SP tlog-proof): what it takes to believe the entry offline.",
+        "(C2SP tlog-proof), which can be checked offline.",
         _READ, arguments.EntryAsk, ledger.ProofForm, get_proof, _READ_ONLY,
     ),
     ToolDeclaration(
         "bundle", "Export the evidence of a run",
-        "Hand over a run as one archive that a stranger can check offline. That it was exported "
-        "is recorded.",
+        "Export a run as one archive that anybody can check offline. The export is "
+        "recorded.",
         _AUDIT, arguments.RunAsk, results.BundleForm, export_bundle, ToolHints(), alone=True,
     ),
 )  # fmt: skip
+
+
+def all_tools() -> Sequence[ToolDeclaration]:
+    """Return the tools of the kernel and of the features, in the order in which they are listed."""
+    return place_parts(_TOOLS, FEATURES, "tools")

@@ -1,4 +1,4 @@
-"""Caps over many runs: what was used of them, and what is left."""
+"""Caps over many runs: the amounts used and the amounts left."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -6,14 +6,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import BudgetStatus
-from forum.app.formatting import format_rfc3339, format_usd
 from forum.ledger.ports import NO_LIMIT, Spend
+from forum.runs.shared_caps import Period
 from forum.surfaces.schemas.fields import Moment, Usd, limit_or_null, usd_limit
-from forum.work.shared_caps import Period
+from forum.units import format_rfc3339, format_usd
 
 
 class SpendForm(Struct, frozen=True):
-    """What was used: dollars, tokens, runs."""
+    """The amounts used: dollars, tokens, runs."""
 
     usd: Usd
     tokens: int
@@ -21,7 +21,7 @@ class SpendForm(Struct, frozen=True):
 
 
 class SharedCapForm(Struct, frozen=True):
-    """What may be used at most; null is no limit."""
+    """The limits of a cap; null means no limit."""
 
     usd: Usd | None
     tokens: int | None
@@ -31,11 +31,11 @@ class SharedCapForm(Struct, frozen=True):
 class BudgetForm(Struct, frozen=True):
     """One account under a cap."""
 
-    name: Annotated[str, Meta(description="How `forum.toml` calls the cap: `[budgets.NAME]`.")]
+    name: Annotated[str, Meta(description="The name of the cap in `forum.toml`: `[budgets.NAME]`.")]
     scope: Annotated[
         str,
         Meta(
-            description="Whose account it is: `ledger`, `key:NAME` or `lane:NAME`.",
+            description="The owner of the account: `ledger`, `key:NAME` or `lane:NAME`.",
             examples=["ledger", "lane:research"],
         ),
     ]
@@ -45,7 +45,7 @@ class BudgetForm(Struct, frozen=True):
     ]
     until: Moment
     cap: SharedCapForm
-    used: Annotated[SpendForm, Meta(description="What is spent, or reserved for calls.")]
+    used: Annotated[SpendForm, Meta(description="The amounts spent or reserved for calls.")]
     left: SharedCapForm
 
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: what each took, and where they part."""
+"""Two runs side by side: the cost of each, and where they first differ."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -7,14 +7,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from forum import units
 from forum.app import Forum, RunReads, RunView, formatting
 from forum.errors import ReplayMiss
+from forum.runs.record_figures import RecordFigures
+from forum.runs.report_kinds import Provenance
+from forum.runs.run_comparison import Divergence, DivergenceKind, RunStep
 from forum.surfaces.schemas.fields import RunId, Seconds, Usd, fill
 from forum.surfaces.schemas.figures import RecordForm, record_form
 from forum.surfaces.schemas.reported import ProvenanceWord
-from forum.work.record_figures import RecordFigures
-from forum.work.report_kinds import Provenance
-from forum.work.run_comparison import Divergence, DivergenceKind, RunStep
 
 DifferenceCount = Annotated[int, Meta(description="How many steps differ; a thousand are listed.")]
 _MAX_DIVERGENCES = 1000
@@ -22,7 +23,7 @@ _MAX_DIVERGENCES = 1000
 
 
 class MeasureForm(Struct, frozen=True):
-    """What a run did, cost and took, in one number each."""
+    """Measures of a run: its work, cost and duration."""
 
     run: RunId
     outcome: Annotated[str, Meta(description="The word for its state, as in lists.")]
@@ -56,7 +57,7 @@ def measure_form(view: RunView, record: RecordFigures) -> MeasureForm:
         calls=state.spent.calls,
         lost=sum(formatting.count_lost_calls(task) for task in state.tasks.values()),
         tokens=state.spent.tokens,
-        usd=formatting.format_usd(state.spent.usd),
+        usd=units.format_usd(state.spent.usd),
         seconds=round(formatting.run_duration(view) / 1e6, 3),
         slowest_task=slowest,
         slowest_seconds=round(times[slowest] / 1e6, 3) if slowest else None,
@@ -67,7 +68,7 @@ def measure_form(view: RunView, record: RecordFigures) -> MeasureForm:
 
 
 class DifferenceForm(Struct, frozen=True):
-    """What the second of two runs has more than the first; less is negative."""
+    """The measures of the second run minus those of the first."""
 
     passed: int
     attempts: int
@@ -119,7 +120,7 @@ def bench_runs(reads: RunReads, a: str, b: str) -> BenchForm:
 
 
 class StepForm(Struct, frozen=True):
-    """What one entry says, apart from when, where and under which hashes it says it."""
+    """The content of an entry without its time, position and hashes."""
 
     kind: str
     facts: dict[str, Any]
@@ -132,7 +133,7 @@ def step_form(step: RunStep) -> StepForm:
 
 
 class DivergenceForm(Struct, frozen=True):
-    """One step that two runs do not share."""
+    """A step in which two runs differ."""
 
     parting: DivergenceKind
     strand: str
@@ -155,7 +156,7 @@ def _divergence_forms(divergences: Sequence[Divergence]) -> tuple[DivergenceForm
 
 
 class DiffForm(Struct, frozen=True):
-    """Where two runs part."""
+    """The steps in which two runs differ."""
 
     a: RunId
     b: RunId
@@ -199,13 +200,15 @@ def compare_runs(reads: RunReads, a: str, b: str) -> DiffForm:
 
 
 class ReplayForm(Struct, frozen=True):
-    """Whether a run says the same when it is played again from its record."""
+    """Whether a replay of a run from its record gives the same entries."""
 
     run: RunId
     equal: bool
     count: DifferenceCount
     divergences: tuple[DivergenceForm, ...]
-    missing: Annotated[str, Meta(description="What the record does not hold, if that ended it.")]
+    missing: Annotated[
+        str, Meta(description="What is missing in the record, if the replay ended because of it.")
+    ]
 
 
 def replay_form(run: str, divergences: Sequence[Divergence], missing: str) -> ReplayForm:

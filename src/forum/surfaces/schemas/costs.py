@@ -7,17 +7,17 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import CostAxis, CostSum, CostTable, RunQuery
-from forum.app.formatting import format_usd
+from forum.runs.run_summary import OTHER_AGENTS
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.runs import Since, Until
-from forum.work.run_summary import OTHER_AGENTS
+from forum.units import format_usd
 
 MAX_COST_PARTS = 8
 """How many parts of rows are told apart: more cannot be told apart in a picture either."""
 
 
 class CostsFilter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which runs, and what their costs are added up by."""
+    """The runs to add up, and the axis to group their costs by."""
 
     by: Annotated[
         CostAxis,
@@ -30,7 +30,7 @@ class CostsFilter(Struct, frozen=True, forbid_unknown_fields=True):
     until: Until = None
     split: Annotated[
         CostAxis | None,
-        Meta(description="Another axis, by which the dollars of each row are told apart."),
+        Meta(description="A second axis, by which the dollars of each row are split."),
     ] = None
 
 

@@ -1,15 +1,15 @@
-"""What many forms hold: names, places, times and sums."""
+"""Members that many schemas share: names, positions, times and amounts."""
 
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import NoneType
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
-from forum.app.formatting import format_usd
+from forum.app import now
 from forum.errors import Malformed
 from forum.ledger.ports import NO_LIMIT, Amount
+from forum.units import format_usd, parse_moment
 
 FormT = TypeVar("FormT", bound=Struct)
 
@@ -23,27 +23,37 @@ EntryId = Annotated[
 Index = Annotated[int, Meta(description="The index of an entry in the log.", examples=[57])]
 Usd = Annotated[
     str,
-    Meta(description="Dollars, as exact as they are; a text, not a number.", examples=["0.012"]),
+    Meta(description="An exact amount in US dollars, as a string.", examples=["0.012"]),
 ]
 Moment = Annotated[
     str,
     Meta(description="A point in time (RFC 3339, UTC).", examples=["2026-03-01T12:00:00.250000Z"]),
 ]
+# Every text that the schema allows is a time: a client that checks it before is not refused.
+_DATE = (
+    r"((19|20)[0-9]{2}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+    r"|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
+    r"|((19|20)(0[48]|[2468][048]|[13579][26])|2000)-02-29)"
+)
 TimeBound = Annotated[
     str,
     Meta(
         pattern=(
-            r"^(19|20)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-            r"(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
-            r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?$"
+            rf"^([0-9]{{1,6}}[mhdwy]|{_DATE}"
+            r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+            r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?)$"
         ),
-        description="A date or a time (RFC 3339); without an offset in UTC.",
-        examples=["2026-03-01", "2026-03-01T12:00:00Z"],
+        description="A date or a time (RFC 3339), without an offset in UTC; or an age, such as "
+        "90m, 12h, 2d or 1w.",
+        examples=["2026-03-01", "2026-03-01T12:00:00Z", "12h"],
     ),
 ]
 Seconds = Annotated[float, Meta(description="How long it took, in seconds.", examples=[1.25])]
-Needs = Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")]
-After = Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")]
+Needs = Annotated[tuple[str, ...], Meta(description="The tasks whose output it receives.")]
+After = Annotated[
+    tuple[str, ...],
+    Meta(description="The tasks that must end before it, and whose output it does not receive."),
+]
 
 
 def fill(form: type[FormT], source: object, **values: object) -> FormT:
@@ -78,17 +88,19 @@ def parse_time_bound(text: str | None, default: int) -> int:
     """Return a time in microseconds since 1970, or the default for null.  Raises `Malformed`."""
     if text is None:
         return default
+    return read_moment(text)
+
+
+def read_moment(text: str) -> int:
+    """Return an age or a time in microseconds since 1970.  Raises `Malformed`."""
     try:
-        # The pattern cannot tell how long a month is: 30 February is 2 March, or 1 March.
-        moment = datetime.fromisoformat(f"{text[:8]}01{text[10:]}")
-        moment += timedelta(days=int(text[8:10]) - 1)
+        return parse_moment(text, now())
     except ValueError as error:
         raise Malformed("time", str(error)) from None
-    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 
 
 class AmountForm(Struct, frozen=True):
-    """What something has used."""
+    """The time, calls, tokens and dollars used."""
 
     usd: Usd
     tokens: int
@@ -101,7 +113,7 @@ def amount_form(amount: Amount) -> AmountForm:
 
 
 class CapForm(Struct, frozen=True):
-    """What a run may use at most; null is no limit."""
+    """The limits of a run; null means no limit."""
 
     usd: Usd | None
     tokens: int | None
@@ -131,7 +143,7 @@ def usd_limit(limit: int) -> str | None:
 
 
 class SpentForm(Struct, frozen=True):
-    """What a part of a deliberation has cost."""
+    """The cost of one part of a deliberation."""
 
     usd: Usd
     tokens: int

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import formatting
+from forum import units
+from forum.runs.record_figures import RecordFigures
 from forum.surfaces.schemas.fields import Usd
-from forum.work.record_figures import RecordFigures
 
 Counts = dict[str, int]
 
@@ -47,13 +47,13 @@ def record_form(record: RecordFigures) -> RecordForm:
         body_bytes=record.body_bytes,
         calls=record.spent.calls,
         tokens=record.spent.tokens,
-        usd=formatting.format_usd(record.spent.usd),
+        usd=units.format_usd(record.spent.usd),
         models=tuple(
             ModelFiguresForm(
                 model=model.model,
                 calls=model.spent.calls,
                 tokens=model.spent.tokens,
-                usd=formatting.format_usd(model.spent.usd),
+                usd=units.format_usd(model.spent.usd),
                 unpriced=model.unpriced,
             )
             for model in record.models

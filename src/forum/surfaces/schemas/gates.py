@@ -7,7 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import ExplainedGate, GateOrigin, LocatedGate
-from forum.app.formatting import format_rfc3339
+from forum.runs.policy import Answer
+from forum.runs.report_kinds import Provenance
+from forum.runs.run_fold import Gate
 from forum.surfaces.gate_effects import describe_gate_effects
 from forum.surfaces.schemas.fields import (
     AmountForm,
@@ -19,9 +21,7 @@ from forum.surfaces.schemas.fields import (
     cap_form,
 )
 from forum.surfaces.schemas.reported import ProvenanceWord
-from forum.work.policy import Answer
-from forum.work.report_kinds import Provenance
-from forum.work.run_fold import Gate
+from forum.units import format_rfc3339
 
 Subject = Annotated[
     str,
@@ -49,7 +49,7 @@ DecisionReason = Annotated[
 
 
 class DecidedBy(StrEnum):
-    """By whose word, or by what, a gate was decided."""
+    """Who or what decided a gate."""
 
     PERSON = "person"
     KEY = "key"
@@ -59,14 +59,16 @@ class DecidedBy(StrEnum):
 
 
 class GateForm(Struct, frozen=True):
-    """Something that waits, or waited, for a decision."""
+    """A gate: something that waits, or has waited, for a decision."""
 
     run: RunId
     subject: Subject
     digest: Digest
     decided: Answer | None
     by: DecidedBy | None
-    default: Annotated[Answer, Meta(description="What holds when nobody decides in time.")]
+    default: Annotated[
+        Answer, Meta(description="The decision that takes effect if nobody decides in time.")
+    ]
     deadline: Moment
     provenance: ProvenanceWord
     asked_by: Annotated[
@@ -84,7 +86,7 @@ def gate_form(run: str, gate: Gate, origin: GateOrigin) -> GateForm:
 
 
 class LocatedGateForm(GateForm, frozen=True):
-    """A gate, with what it takes to check its digest."""
+    """A gate, with the data that is needed to check its digest."""
 
     index: Annotated[
         Index | None,
@@ -100,14 +102,14 @@ class LocatedGateForm(GateForm, frozen=True):
 
 
 class GateResult(Struct, frozen=True):
-    """What a task has said that a decision is about."""
+    """The output of a task that a decision is about."""
 
     task: str
     result: str
 
 
 class ShownGateForm(LocatedGateForm, frozen=True):
-    """A gate with what waits at it, and with what the decision is about."""
+    """A gate, with the content that waits at it and the results that the decision is about."""
 
     shown: str
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
@@ -119,7 +121,7 @@ class ShownGateForm(LocatedGateForm, frozen=True):
     if_rejected: Annotated[str, Meta(description="What a rejection leads to.")]
     spent: AmountForm
     cap: CapForm
-    reason: Annotated[str | None, Meta(description="Why it was decided so, if that was told.")]
+    reason: Annotated[str | None, Meta(description="The reason of the decision, if one was given.")]
 
 
 def shown_gate_form(question: ExplainedGate) -> ShownGateForm:
@@ -200,7 +202,7 @@ class DecisionForm(Struct, frozen=True):
 
 
 class GateEditForm(Struct, frozen=True):
-    """What was replaced at a gate; it waits still, under this digest."""
+    """The content that replaced another at a gate. The gate is still open, with this digest."""
 
     run: RunId
     subject: Subject
@@ -208,7 +210,7 @@ class GateEditForm(Struct, frozen=True):
 
 
 class WaitForm(Struct, frozen=True):
-    """What a run waits for: a gate of its own, or of a run within it."""
+    """A gate that a run waits for: its own, or one of a run within it."""
 
     run: RunId
     subject: Subject

@@ -1,4 +1,4 @@
-"""The names under which clients ask, so that asking again is harmless."""
+"""Idempotency keys: names of requests, so that a repeated request does nothing twice."""
 
 import re
 

@@ -1,17 +1,17 @@
-"""Keys that let others in."""
+"""API keys."""
 
 from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app.formatting import format_rfc3339
 from forum.ledger.access import AccessState
 from forum.ledger.kinds import Scope
+from forum.units import format_rfc3339
 
 
 class Validity(StrEnum):
-    """Whether a key opens anything."""
+    """Whether a key can be used."""
 
     VALID = "valid"
     EXPIRED = "expired"
@@ -19,25 +19,25 @@ class Validity(StrEnum):
 
 
 class KeyForm(Struct, frozen=True):
-    """A key that somebody was given; what is secret of it is nowhere."""
+    """An API key. The secret itself is never stored."""
 
     id: str
     name: str
     scopes: tuple[Scope, ...]
     made: Annotated[str, Meta(description="RFC 3339.")]
-    expires: Annotated[str | None, Meta(description="RFC 3339; null if it holds for ever.")]
+    expires: Annotated[str | None, Meta(description="RFC 3339; null if the key does not expire.")]
     state: Validity
 
 
 class NewKeyForm(Struct, frozen=True):
-    """A key, with its secret: it is shown this once."""
+    """A new API key with its secret, which is shown only once."""
 
     key: KeyForm
-    secret: Annotated[str, Meta(description="All that a client has to show.")]
+    secret: Annotated[str, Meta(description="The secret that a client sends as its bearer token.")]
 
 
 class KeysForm(Struct, frozen=True):
-    """Every key of a ledger, the oldest first."""
+    """All API keys of a ledger, oldest first."""
 
     keys: tuple[KeyForm, ...]
 

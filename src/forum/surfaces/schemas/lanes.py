@@ -4,28 +4,28 @@ from typing import Annotated, assert_never
 
 from msgspec import Meta, Struct
 
-from forum.planning import RouteNext
+from forum.app.planner import RouteNext
+from forum.runs.roster import Lane, Roster, Tier
+from forum.runs.routing import Route
 from forum.surfaces.schemas.fields import RunId, fill
-from forum.work.roster import Lane, Roster, Tier
-from forum.work.routing import Route
 
 
 class EvidenceForm(Struct, frozen=True):
-    """What one feature of a request says for the nearest lane and against the runner-up."""
+    """The evidence that a feature of a request gives for the best lane against the second."""
 
     feature: str
     weight: float
 
 
 class RouteForm(Struct, frozen=True):
-    """Where a request belongs, and why."""
+    """The lane that a request belongs to, and why."""
 
     lane: Annotated[
         str | None,
-        Meta(description="Null if none is sure enough; `next` tells what happens then."),
+        Meta(description="Null if no lane is certain enough; `next` says what happens then."),
     ]
     confidence: Annotated[
-        float, Meta(description="How often a route like this one is right, by measurement.")
+        float, Meta(description="The measured share of routes like this one that are right.")
     ]
     nearest: str
     runner_up: str
@@ -86,9 +86,9 @@ def lane_form(lane: Lane) -> LaneForm:
 
 
 class RosterForm(Struct, frozen=True):
-    """Every specialist that there is."""
+    """All specialists of the roster."""
 
-    digest: Annotated[str, Meta(description="Routes name it: by which roster they were found.")]
+    digest: Annotated[str, Meta(description="The digest of the roster, which routes name.")]
     lanes: tuple[LaneForm, ...]
 
 

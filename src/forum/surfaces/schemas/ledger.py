@@ -1,11 +1,12 @@
-"""The ledger: entries, what led to them, and what it takes to believe them."""
+"""The ledger: entries, their causes and their proofs."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, assert_never
 
 from msgspec import Meta, Raw, Struct
 
 from forum.app import ArchiveResult, LogFigures
+from forum.ledger.kinds import ControlAct, ControlRequestFacts
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import QuarantinedRow
 from forum.ledger.run_directory import RunListProof
@@ -55,7 +56,7 @@ def recorded_form(located: LocatedEntry, publication: Publication | None) -> Rec
 
 
 class QuarantinedForm(Struct, frozen=True):
-    """A row that no writer of the log wrote, and where somebody had put it."""
+    """A row that no writer of the log wrote, and where it was found."""
 
     run: str
     strand: str
@@ -65,7 +66,7 @@ class QuarantinedForm(Struct, frozen=True):
 
 
 class QuarantineForm(Struct, frozen=True):
-    """Rows that were set aside, and whether they have been discarded now."""
+    """Rows that were set aside, and whether this call discarded them."""
 
     rows: tuple[QuarantinedForm, ...]
     discarded: bool
@@ -93,7 +94,7 @@ class CauseForm(Struct, frozen=True):
     """An entry that led to another one."""
 
     depth: Annotated[
-        int, Meta(description="How many causes away; 0 is the entry that was asked about.")
+        int, Meta(description="The number of causes in between; 0 is the requested entry.")
     ]
     id: EntryId
     index: Annotated[Index | None, Meta(description="Null until it is sequenced.")]
@@ -104,7 +105,7 @@ class CauseForm(Struct, frozen=True):
 
 
 class WhyForm(Struct, frozen=True):
-    """An entry, what led to it, and what led to that."""
+    """An entry, its causes, and theirs."""
 
     causes: tuple[CauseForm, ...]
 
@@ -128,7 +129,7 @@ def why_form(
 
 
 class ProofForm(Struct, frozen=True):
-    """What it takes to believe an entry offline."""
+    """The proof of an entry, which can be checked offline."""
 
     id: EntryId
     index: Index
@@ -144,7 +145,7 @@ def proof_form(located: LocatedEntry, proven: TlogProof) -> ProofForm:
 
 
 class DirectoryForm(Struct, frozen=True):
-    """Consecutive entries of the directory of runs, and what proves them to a stranger."""
+    """Consecutive entries of the directory of runs, with their proof."""
 
     first: Annotated[Index, Meta(description="The position of the first entry in the directory.")]
     entries: Annotated[
@@ -161,7 +162,7 @@ def directory_form(proven: RunListProof) -> DirectoryForm:
 
 
 class CheckpointForm(Struct, frozen=True):
-    """What the log has committed to."""
+    """The newest checkpoint of the log."""
 
     origin: Annotated[str, Meta(description="The name of the log.")]
     size: int
@@ -221,7 +222,8 @@ class SummaryForm(Struct, frozen=True):
         int, Meta(description="The size that this machine last verified; 0 if it never did.")
     ]
     outcomes: Annotated[
-        dict[str, int], Meta(description="How many closed runs ended so, in the words of lists.")
+        dict[str, int],
+        Meta(description="The number of closed runs by their state, as lists show it."),
     ]
     record: RecordForm
 
@@ -242,3 +244,17 @@ def summary_form(log: LogFigures, run: str | None = None) -> SummaryForm:
         outcomes=dict(record.outcomes),
         record=record_form(record),
     )
+
+
+def describe_request(facts: ControlRequestFacts) -> str:
+    """Return the command that does what a request asks for, without its reason."""
+    match facts.act:
+        case ControlAct.PLACE:
+            return " ".join(["hold place", facts.hold, *(f"--run {run}" for run in facts.runs)])
+        case ControlAct.RELEASE:
+            return f"hold release {facts.hold}"
+        case ControlAct.RETENTION:
+            period = f"{facts.seconds} s" if facts.seconds else "keep"
+            return f"retention set {facts.subject} {period}"
+        case _:
+            assert_never(facts.act)

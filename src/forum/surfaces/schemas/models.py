@@ -1,4 +1,4 @@
-"""Agents: what they are, whether they can be asked, and what they are used for; and weights."""
+"""Agents: their configuration, availability and use; and installed model weights."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app.formatting import first_line, format_usd
+from forum.app.formatting import first_line
+from forum.app.planner import Planner, inspect_agent
 from forum.config import PROJECT_FILE
 from forum.ledger.kinds import Outcome
-from forum.planning import Planner, inspect_agent
+from forum.runs.agent_inspection import AgentInspection
+from forum.runs.kinds import Why
+from forum.runs.model_weights import WeightsInspection
+from forum.runs.policy import Policy, Role
+from forum.runs.role_assignment import agent_for, build_team_policy, is_independent
+from forum.runs.roster import Tier
 from forum.surfaces.schemas.fields import Usd, fill
-from forum.work.agent_inspection import AgentInspection
-from forum.work.kinds import Why
-from forum.work.model_weights import WeightsInspection
-from forum.work.policy import Policy, Role
-from forum.work.role_assignment import agent_for, build_team_policy, is_independent
-from forum.work.roster import Tier
+from forum.units import format_usd
 
 if TYPE_CHECKING:
     from forum.engine import CallReply
@@ -27,7 +28,7 @@ _MAX_ERROR_LENGTH = 300
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """An agent, and all that can be told of it."""
+    """An agent, with everything that is known about it."""
 
     name: str
     origin: str
@@ -36,7 +37,7 @@ class AgentView:
     roles: tuple[str, ...]
     lanes: tuple[str, ...]
     default: bool
-    """Whether it works for tasks that name nobody."""
+    """Whether it works on tasks that name no agent."""
     reply: "CallReply | None" = None
 
     @property
@@ -72,7 +73,7 @@ def _named_default(policy: Policy) -> list[str]:
 
 
 class KeyState(StrEnum):
-    """Whether there is a key; what it is, is told nowhere."""
+    """Whether there is a key. The key itself is never shown."""
 
     SET = "set"
     MISSING = "missing"
@@ -81,7 +82,7 @@ class KeyState(StrEnum):
 
 
 class PriceForm(Struct, frozen=True):
-    """What an agent costs, as far as that is known: for a million tokens, or for a call."""
+    """The known prices of an agent: for a million tokens, or for a call."""
 
     table: str | None
     input_usd: Usd | None
@@ -90,7 +91,7 @@ class PriceForm(Struct, frozen=True):
 
 
 class CallForm(Struct, frozen=True):
-    """What came of asking an agent for one word."""
+    """The result of a test call that asks an agent for one word."""
 
     outcome: Outcome
     why: Why | None
@@ -116,7 +117,7 @@ def error_of(reply: "CallReply") -> str:
 
 
 class ModelForm(Struct, frozen=True):
-    """An agent: what it is, whether it can be asked, what it costs, and what it is used for."""
+    """An agent: its configuration, availability, prices and use."""
 
     name: Annotated[str, Meta(description="The default agent has none.")]
     origin: Annotated[str, Meta(description="Where it is configured.")]
@@ -131,7 +132,7 @@ class ModelForm(Struct, frozen=True):
         str | None, Meta(description="The variable or the file that holds the key.")
     ]
     price: PriceForm
-    default: Annotated[bool, Meta(description="Whether it works for tasks that name nobody.")]
+    default: Annotated[bool, Meta(description="Whether it works on tasks that name no agent.")]
     tiers: tuple[Tier, ...]
     lanes: tuple[str, ...]
     roles: tuple[str, ...]
@@ -172,7 +173,7 @@ class ModelsForm(Struct, frozen=True):
 
     agents: tuple[ModelForm, ...]
     independent_judge: Annotated[
-        bool, Meta(description="Whether whoever judges is a model that does not work itself.")
+        bool, Meta(description="Whether the judge is a model that works on no task itself.")
     ]
 
 

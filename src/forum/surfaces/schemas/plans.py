@@ -1,35 +1,33 @@
-"""What would be done, if it were asked for now."""
+"""A preview: the plan of a request, if it were submitted now."""
 
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
+from forum.runs.council_end import Requirement
+from forum.runs.panel import Council, Panel, Protocol, Symposium
+from forum.runs.plan import Task
+from forum.runs.policy import Policy, Role
+from forum.runs.role_assignment import plan_single_task
 from forum.surfaces.schemas import fields
-from forum.work.council_end import Requirement
-from forum.work.panel import Council, Panel, Protocol, Symposium
-from forum.work.plan import Task
-from forum.work.policy import Policy, Role
-from forum.work.role_assignment import plan_single_task
 
 if TYPE_CHECKING:
     from forum.engine import RunRequest
 
 
 class PlannedPanelForm(Struct, frozen=True):
-    """A panel as it would sit."""
+    """A planned panel."""
 
     protocol: Protocol
     agents: Annotated[
         tuple[str, ...],
         Meta(description="The agent of each seat; the default agent has no name."),
     ]
-    require: Annotated[
-        Requirement, Meta(description="How far it has to agree, so that its task passes.")
-    ]
+    require: Annotated[Requirement, Meta(description="The agreement that its task needs to pass.")]
 
 
 class PlannedForm(Struct, frozen=True):
-    """A task as it would be done."""
+    """A planned task."""
 
     id: str
     instruction: str
@@ -37,11 +35,15 @@ class PlannedForm(Struct, frozen=True):
     needs: fields.Needs
     after: fields.After
     lane: str | None
-    agent: Annotated[str, Meta(description="Who would do it; the default agent has no name.")]
+    agent: Annotated[
+        str, Meta(description="The agent that would work on it; empty for the default agent.")
+    ]
     tasks: Annotated[tuple["PlannedForm", ...], Meta(description="The plan within it.")]
     panel: Annotated[
         PlannedPanelForm | None,
-        Meta(description="Who would deliberate on it; null if one agent works on it."),
+        Meta(
+            description="The panel that would deliberate on it; null if a single agent works on it."
+        ),
     ] = None
     decide: Annotated[
         tuple[str, ...],
@@ -70,9 +72,11 @@ def _panel_form(panel: Panel) -> PlannedPanelForm:
 
 
 class PlanForm(Struct, frozen=True):
-    """What would be done, if it were asked for now."""
+    """A preview: the plan of a request, if it were submitted now."""
 
-    lane: Annotated[str | None, Meta(description="Null if none was looked for, or is sure.")]
+    lane: Annotated[
+        str | None, Meta(description="Null if no lane was looked for, or none is certain.")
+    ]
     team: Annotated[bool, Meta(description="Whether a team would make the plan: no task is known.")]
     classifier: Annotated[
         str | None,

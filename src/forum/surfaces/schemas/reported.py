@@ -1,15 +1,15 @@
-"""Runs that Forum does not drive: who reports them, their spans, and what is missing."""
+"""Runs that Forum does not drive: their source, their spans and known gaps."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from forum.app import RunView, reported_runs
-from forum.app.formatting import format_rfc3339
 from forum.ledger.kinds import Outcome
+from forum.runs.report_fold import SpanRecord, build_span_tree
+from forum.runs.report_kinds import GapReason, Operation, Provenance, span_strand
 from forum.surfaces.schemas import fields
-from forum.work.report_fold import SpanRecord, build_span_tree
-from forum.work.report_kinds import GapReason, Operation, Provenance, span_strand
+from forum.units import format_rfc3339
 
 ProvenanceWord = Annotated[
     Provenance,
@@ -21,7 +21,7 @@ ProvenanceWord = Annotated[
 
 
 class SourceForm(Struct, frozen=True):
-    """Who reports a run."""
+    """The client that reports a run."""
 
     by: str
     framework: str | None
@@ -50,7 +50,7 @@ class SpanForm(Struct, frozen=True):
     began: fields.Moment
     seconds: fields.Seconds
     begun_first: Annotated[bool, Meta(description="Whether it was recorded before it began.")]
-    cut: Annotated[int, Meta(description="The bytes of its bodies that are not kept.")]
+    cut: Annotated[int, Meta(description="The number of bytes of its bodies that were not kept.")]
     entry: fields.Index | None
 
 

@@ -1,4 +1,4 @@
-"""What a verifier has checked, and what it found."""
+"""Reports of verifiers: what was checked, and the findings."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ class AnswerForm(Struct, frozen=True):
 
 
 class FindingForm(Struct, frozen=True):
-    """One thing that is wrong, and where."""
+    """A finding: what is wrong, and where."""
 
     problem: verify.Problem
     detail: str
@@ -25,7 +25,7 @@ class FindingForm(Struct, frozen=True):
     claim: Annotated[verify.Claim, Meta(description="The claim that it refutes.")]
 
 
-_WitnessState = Annotated[
+ReportedWitnessState = Annotated[
     verify.WitnessState,
     Meta(
         description="Who has seen it: `independent` only if your trust file marks a witness that "
@@ -57,14 +57,12 @@ class ReportForm(Struct, frozen=True):
         tuple[verify.EpochSummary, ...],
         Meta(description="The earlier logs that a ledger continues, the newest first."),
     ]
-    notices: Annotated[
-        tuple[str, ...], Meta(description="What is no finding and yet to be known.")
-    ] = ()
+    notices: Annotated[tuple[str, ...], Meta(description="Remarks that are not findings.")] = ()
     coverage: Annotated[
         verify.Coverage,
         Meta(description="How the runs are known, and which steps are known to be missing."),
     ] = verify.Coverage()
-    witnessing: _WitnessState = verify.WitnessState.NONE
+    witnessing: ReportedWitnessState = verify.WitnessState.NONE
     interval: Annotated[
         verify.Interval | None,
         Meta(
@@ -85,44 +83,4 @@ def report_form(report: verify.Report) -> ReportForm:
         findings=tuple(
             fill(FindingForm, finding, claim=finding.problem.claim) for finding in report.findings
         ),
-    )
-
-
-class PackForm(Struct, frozen=True):
-    """What was checked of an evidence pack, what was found, and what was not checked."""
-
-    ok: Annotated[bool, Meta(description="Whether all claims hold and nothing was found.")]
-    origin: str
-    size: int
-    root: str
-    since: str
-    until: str
-    intact: AnswerForm
-    complete: AnswerForm
-    independent: AnswerForm
-    figures: AnswerForm
-    attested: AnswerForm
-    findings: tuple[verify.PackFinding, ...]
-    found: Annotated[int, Meta(description="How many findings there are; a hundred are listed.")]
-    not_checked: tuple[str, ...]
-    witnessing: _WitnessState = verify.WitnessState.NONE
-    counted_by: Annotated[
-        str,
-        Meta(
-            description="What decides which entries are in the period: `witnessed` or `writer`; "
-            "empty if no figure was computed."
-        ),
-    ] = ""
-
-
-def pack_form(result: verify.PackResult) -> PackForm:
-    """Return the result of checking a pack, in its form."""
-    return fill(
-        PackForm,
-        result,
-        intact=fill(AnswerForm, result.intact),
-        complete=fill(AnswerForm, result.complete),
-        independent=fill(AnswerForm, result.independent),
-        figures=fill(AnswerForm, result.figures),
-        attested=fill(AnswerForm, result.attested),
     )

@@ -1,16 +1,22 @@
-"""Runs: what was asked, how far they have come, what they cost, and what was answered."""
+"""Runs: request, progress, cost and answer."""
 
 from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum import units
 from forum.app import ListedRun, RunPage, RunQuery, RunView, formatting
 from forum.app.reported_runs import describe_provenance
+from forum.features.council.deliberation_schemas import DeliberationForm, deliberation_form
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT
+from forum.runs import kinds
+from forum.runs.acceptance_criteria import Check
+from forum.runs.report_kinds import Provenance
+from forum.runs.run_fold import RunState, TaskState
+from forum.runs.run_words import RunOutcome, count_cap_refusals
 from forum.surfaces.schemas import fields
-from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
 from forum.surfaces.schemas.reported import (
     GapForm,
@@ -25,11 +31,6 @@ from forum.surfaces.schemas.reported import (
 )
 from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
-from forum.work import kinds
-from forum.work.acceptance_criteria import Check
-from forum.work.report_kinds import Provenance
-from forum.work.run_fold import RunState, TaskState
-from forum.work.run_words import RunOutcome, count_cap_refusals
 
 _Word = Annotated[
     str,
@@ -40,12 +41,15 @@ _Word = Annotated[
     ),
 ]
 _Refused = Annotated[
-    int, Meta(description="How many calls a cap refused, of a run that Forum does not drive.")
+    int,
+    Meta(
+        description="The number of calls that a cap refused, for a run that Forum does not drive."
+    ),
 ]
 
 
 class RoutedForm(Struct, frozen=True):
-    """The lane that a run was given, by what, and how sure that was."""
+    """The lane of a run, how it was chosen, and how certain the choice was."""
 
     lane: str | None
     basis: kinds.Basis
@@ -53,7 +57,7 @@ class RoutedForm(Struct, frozen=True):
     runner_up: str | None
     margin: float
     roster: Annotated[
-        str | None, Meta(description="The digest of the lanes that there were to choose from.")
+        str | None, Meta(description="The digest of the roster that the lane was chosen from.")
     ]
     entry: fields.Index | None
 
@@ -72,18 +76,21 @@ def _routed_form(view: RunView) -> RoutedForm | None:
 
 
 class PartForm(Struct, frozen=True):
-    """What a role has done in a run."""
+    """The work of one role in a run."""
 
     role: str
     who: str
     state: Annotated[
-        TaskState | None, Meta(description="Null of a role that is asked within tasks.")
+        TaskState | None,
+        Meta(
+            description="Null for a role that is called within tasks and has no state of its own."
+        ),
     ]
     spent: fields.AmountForm
 
 
 class CheckForm(Struct, frozen=True):
-    """How the answer was looked at, and what came of it."""
+    """A check of the answer, and its outcome."""
 
     subject: str
     outcome: Outcome
@@ -93,12 +100,15 @@ class CheckForm(Struct, frozen=True):
     independence: kinds.Independence | None
     entry: fields.Index | None
     detail: Annotated[
-        str, Meta(description="What was found: each ask, and the words that meet it.")
+        str,
+        Meta(
+            description="The findings: each requirement, and the words of the answer that meet it."
+        ),
     ]
 
 
 class ClaimForm(Struct, frozen=True):
-    """What the answer says was done, and which entry shows it; without one it is unverified."""
+    """A claimed action and the entry that shows it; without an entry it is unverified."""
 
     deed: Annotated[str, Meta(examples=["tests", "file", "command", "sent", "checked"])]
     text: str
@@ -107,7 +117,7 @@ class ClaimForm(Struct, frozen=True):
 
 
 class RunForm(Struct, frozen=True):
-    """A run: what was asked, how far it has come, what it cost, and what was answered."""
+    """A run: its request, progress, cost and answer."""
 
     run: fields.RunId
     until: Annotated[
@@ -119,12 +129,12 @@ class RunForm(Struct, frozen=True):
     status: Annotated[
         formatting.Status | None,
         Meta(
-            description="What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or "
+            description="The outcome, as an exit status: 0 answered, 1 failed, 5 budget or "
             "time used up, 6 waiting for approval, 8 a council is split, 9 a council is blocked; "
             "null while it goes on."
         ),
     ]
-    reason: Annotated[str, Meta(description="Why it did not end well, or what it waits for.")]
+    reason: Annotated[str, Meta(description="Why it failed, or what it waits for.")]
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
     answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
     spent: fields.AmountForm
@@ -143,8 +153,10 @@ class RunForm(Struct, frozen=True):
     ]
     gates: tuple[GateForm, ...]
     waits_for: tuple[WaitForm, ...]
-    fork_of: Annotated[fields.RunId | None, Meta(description="The run that this one parted from.")]
-    within: Annotated[fields.RunId | None, Meta(description="The run that has this one done.")]
+    fork_of: Annotated[
+        fields.RunId | None, Meta(description="The run that this one was forked from.")
+    ]
+    within: Annotated[fields.RunId | None, Meta(description="The run that started this one.")]
     about: Annotated[
         fields.RunId | None,
         Meta(description="The run on whose answer the panel of this one deliberates."),
@@ -233,7 +245,7 @@ def run_form(view: RunView) -> RunForm:
         effects=tuple(
             effect_form(view, task.id, use) for task in state.tasks.values() for use in task.uses
         ),
-        begun=formatting.format_rfc3339(state.begun),
+        begun=units.format_rfc3339(state.begun),
         seconds=round(formatting.run_duration(view) / 1e6, 3),
         tasks=tuple(
             task_form(view, state.task(node.id))
@@ -340,13 +352,13 @@ def _run_line(listed: ListedRun) -> RunLine:
         passed=summary.passed,
         tasks=summary.tasks,
         spent=fields.amount_form(summary.spent),
-        begun=formatting.format_rfc3339(summary.begun),
+        begun=units.format_rfc3339(summary.begun),
         request=None if listed.request is None else listed.request[:_MAX_LINE_CHARS],
         provenance=summary.provenance,
         name=_cut_text(listed.name),
         spans=summary.spans,
         gaps=summary.gaps,
-        ended=formatting.format_rfc3339(listed.ended) if listed.ended else None,
+        ended=units.format_rfc3339(listed.ended) if listed.ended else None,
         lane=summary.lane or None,
         unpriced=summary.unpriced,
         altered=listed.is_altered,
@@ -369,7 +381,7 @@ Until = Annotated[
 
 
 class RunsFilter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which runs; without a filter all of them."""
+    """A filter for runs; all runs if it is empty."""
 
     state: Annotated[RunState | None, Meta(description="Only runs in this state.")] = None
     outcome: Annotated[

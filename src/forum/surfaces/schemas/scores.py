@@ -5,10 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app.formatting import format_rfc3339
+from forum.runs import kinds
+from forum.runs.scores import RecordedScore
 from forum.surfaces.schemas import fields
-from forum.work import kinds
-from forum.work.scores import RecordedScore
+from forum.units import format_rfc3339
 
 ScoreValue = Annotated[
     float, Meta(ge=0, le=1, description="From 0 to 1, in thousandths.", examples=[0.8])
@@ -16,7 +16,7 @@ ScoreValue = Annotated[
 
 
 class ScoreForm(Struct, frozen=True):
-    """A score: of what, by whom, and how good it is."""
+    """A score: its subject, its author and its value."""
 
     entry: fields.EntryId
     run: fields.RunId
@@ -31,7 +31,8 @@ class ScoreForm(Struct, frozen=True):
     at: fields.Moment
     comment: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
     latest: Annotated[
-        bool, Meta(description="Whether its actor has scored the same no later: this one counts.")
+        bool,
+        Meta(description="Whether it counts: its actor has given no newer score of this subject."),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a bundle proves, as a story: what was asked and answered, when, by whom, at what cost."""
+"""A summary of what a bundle proves: request, answer, times, people and cost."""
 
 from collections import Counter
 from typing import Annotated
@@ -6,26 +6,22 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.app.formatting import (
-    explain_failure,
-    format_rfc3339,
-    undecided_headline,
-    view_word,
-)
+from forum.app.formatting import explain_failure, undecided_headline, view_word
 from forum.app.reported_runs import describe_gaps, describe_provenance
 from forum.ledger.kinds import Outcome, RunOpenFacts
+from forum.runs.kinds import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts
+from forum.runs.report_kinds import Operation, ReportSourceFacts
+from forum.runs.run_record import RunRecord
+from forum.runs.run_words import count_cap_refusals, is_cap_refusal
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
 from forum.surfaces.schemas.reports import ReportForm
+from forum.units import format_rfc3339
 from forum.verify import Report
-from forum.work.kinds import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts
-from forum.work.report_kinds import Operation, ReportSourceFacts
-from forum.work.run_record import RunRecord
-from forum.work.run_words import count_cap_refusals, is_cap_refusal
 
 
 class DecisionLine(Struct, frozen=True):
-    """What was decided at a gate, when, and by whom."""
+    """A decision at a gate, with its time and its author."""
 
     subject: str
     answer: str
@@ -35,7 +31,7 @@ class DecisionLine(Struct, frozen=True):
 
 
 class WitnessLine(Struct, frozen=True):
-    """Who has seen the log as it is in the bundle, and when that one says it was."""
+    """A witness that cosigned the log of the bundle, and the time that it states."""
 
     witness: str
     at: fields.Moment
@@ -44,7 +40,7 @@ class WitnessLine(Struct, frozen=True):
 
 
 class StoryForm(Struct, frozen=True):
-    """What was asked and answered, when, by whom, at what cost, and who has seen it."""
+    """A summary of a run: request, answer, times, people, cost and witnesses."""
 
     run: fields.RunId
     request: Annotated[str | None, Meta(description="Null if it was erased.")]

@@ -1,4 +1,4 @@
-"""Tasks of a run: how far they have come, what was found of them, what they did to the world."""
+"""Tasks of a run: their progress, verdicts and effects."""
 
 from typing import Annotated
 
@@ -6,11 +6,11 @@ from msgspec import Meta, Struct
 
 from forum.app import RunView, formatting
 from forum.ledger.kinds import Outcome
+from forum.runs.acceptance_criteria import Check
+from forum.runs.council_end import Accord
+from forum.runs.kinds import Independence, Next, VerdictFacts
+from forum.runs.run_fold import TaskRun, TaskState, ToolUseRecord
 from forum.surfaces.schemas import fields
-from forum.work.acceptance_criteria import Check
-from forum.work.council_end import Accord
-from forum.work.kinds import Independence, Next, VerdictFacts
-from forum.work.run_fold import TaskRun, TaskState, ToolUseRecord
 
 
 class OpinionForm(Struct, frozen=True):
@@ -22,7 +22,7 @@ class OpinionForm(Struct, frozen=True):
 
 
 class VerdictForm(Struct, frozen=True):
-    """What was found of one attempt, by what, and what followed from it."""
+    """The verdict on one attempt, who gave it, and what followed."""
 
     attempt: int
     outcome: Outcome
@@ -47,13 +47,15 @@ class VerdictForm(Struct, frozen=True):
 
 
 class TaskForm(Struct, frozen=True):
-    """A task of a run: how far it has come, by whom, and at what cost."""
+    """A task of a run: its progress, its agent and its cost."""
 
     id: str
     lane: str | None
     state: TaskState
-    reason: Annotated[str, Meta(description="Why it is where it is, if that needs saying.")]
-    agent: Annotated[str, Meta(description="Who works on it; the default agent has no name.")]
+    reason: Annotated[str, Meta(description="The reason of its state, if there is one to give.")]
+    agent: Annotated[
+        str, Meta(description="The agent that works on it; empty for the default agent.")
+    ]
     model: str | None
     attempts: int
     verdicts: tuple[VerdictForm, ...]
@@ -112,13 +114,11 @@ def _opinion_form(view: RunView, task: str, attempt: int) -> OpinionForm | None:
 
 
 class EffectForm(Struct, frozen=True):
-    """An effect on the world: intended, and what became of it."""
+    """An effect outside of Forum: what was intended, and its outcome."""
 
     task: str
     tool: str
-    outcome: Annotated[
-        Outcome | None, Meta(description="Null while it is intended, and nobody knows more.")
-    ]
+    outcome: Annotated[Outcome | None, Meta(description="Null while no outcome is recorded.")]
     entry: fields.Index | None
 
 

@@ -1,17 +1,17 @@
-"""A run as a transcript: what was said, wanted, done and judged, in the order of the log."""
+"""Transcripts of runs: messages, tool calls and verdicts, in the order of the log."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app.formatting import format_rfc3339
 from forum.ledger.kinds import Outcome
+from forum.runs.conversation.messages import ChatMessage, ModelExchange
+from forum.runs.conversation.run_steps import ConversationStep, find_steps, read_exchanges
+from forum.runs.report_kinds import Operation
+from forum.runs.run_record import RunRecord
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
-from forum.work.conversation.messages import ChatMessage, ModelExchange
-from forum.work.conversation.run_steps import ConversationStep, find_steps, read_exchanges
-from forum.work.report_kinds import Operation
-from forum.work.run_record import RunRecord
+from forum.units import format_rfc3339
 
 
 class ExchangeForm(Struct, frozen=True):

@@ -1,5 +1,0 @@
-"""The evidence pack: what a report about a period is, and how it follows from entries.
-
-Everything here is a pure function of the log part of a pack and its arguments, so that the program
-that makes a pack and the program that verifies one use the same code.  See docs/spec/evidence.md.
-"""

@@ -1,0 +1,117 @@
+"""A feature: a capability that the kernel does not know, as one value.
+
+Modules are named by strings, `module:attribute` below `forum.features`, and are loaded when they
+are used, so that a command loads no feature but its own.  The kernel reads the list of features in
+`forum.features`; no module of the kernel imports a module of a feature.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+
+class FeatureCommand(NamedTuple):
+    """A command of a feature."""
+
+    name: str
+    function: str
+    """The command of click: `module:attribute`."""
+    group: str
+    """The heading on the page of `forum --help`."""
+    after: str
+    """The command that it follows under this heading; empty if it is the first."""
+    summary: str
+    """At most 23 characters."""
+
+
+class Feature(NamedTuple):
+    """What a feature adds to the kernel; an empty string where it adds nothing."""
+
+    name: str
+    kinds: str = ""
+    """The kinds of its entries, a `Kinds`."""
+    protocol: str = ""
+    """How a panel deliberates, a `PanelProtocol`; the panel names the feature."""
+    words: str = ""
+    """How its entries are told on one line: a function for each type of facts."""
+    commands: tuple[FeatureCommand, ...] = ()
+    endpoints: str = ""
+    """Its operations over HTTP, a sequence of `Endpoint`."""
+    verify_pack: str = ""
+    """What `forum verify` does with an evidence pack; returns whether all of it holds."""
+    write_verify_page: str = ""
+    """What writes the page on which people verify in a browser."""
+    run_page: str = ""
+    """What writes the record of a run as a page of HTML."""
+    witnesses: str = ""
+    """What reaches witnesses that cosign the log: a function of a project, returns `Witnesses`."""
+    archiver: str = ""
+    """What moves ended runs to an archive and erases there, a `RunArchiver`."""
+    find_claims: str = ""
+    """What finds the claims in the replies of agents, a `ClaimFinder`."""
+    report_patience: str = ""
+    """How long reported runs stay open: a function of the sections, returns `ReportPatience`."""
+    sections: tuple[str, ...] = ()
+    """The sections of the project file without which no server would start, and that it reads."""
+    server: str = ""
+    """What it adds to a server: of its configuration, a `ServerExtension` or None."""
+    verifier: str = ""
+    """What verifies the tokens of clients: of settings with its section, a `TokenVerifier`."""
+    worker: str = ""
+    """What it does beside a worker: of the ledger, a context manager."""
+    subcommands: tuple[tuple[str, str], ...] = ()
+    """Its commands of click in groups of the kernel: the group, and the command."""
+    tools: str = ""
+    """Its tools of MCP, a sequence of `ToolDeclaration`."""
+    doctor: str = ""
+    """Its checks in `forum doctor`, a sequence of `DoctorCheck`."""
+
+
+class FeatureItem(Protocol):
+    """What features add to a list of the kernel."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the list."""
+        ...
+
+    @property
+    def after(self) -> str:
+        """The name of what it follows; empty at the end."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=FeatureItem)
+
+
+def load_part(name: str) -> Any:  # noqa: ANN401  its type follows from the member that names it
+    """Load a part of a feature by its name, `module:attribute`."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"forum.features.{module}"), attribute)
+
+
+def load_parts(features: tuple[Feature, ...], member: str) -> Iterator[Any]:
+    """Load a part of each feature that has it, in the order of the list."""
+    for feature in features:
+        if name := getattr(feature, member):
+            yield load_part(name)
+
+
+def place_parts(own: Sequence[ItemT], features: tuple[Feature, ...], member: str) -> list[ItemT]:
+    """Return what the kernel has, with what features add, each behind what it follows."""
+    placed = list(own)
+    for part in (part for parts in load_parts(features, member) for part in parts):
+        at = (index for index, other in enumerate(placed, 1) if other.name == part.after)
+        placed.insert(next(at, len(placed)), part)
+    return placed
+
+
+def load_kinds(features: Iterable[Feature]) -> Iterator[Any]:
+    """Load the kinds of each feature that has some; protocols are loaded when they are used."""
+    for feature in features:
+        if feature.kinds and feature.protocol:
+            protocol = partial(load_part, feature.protocol)
+            yield load_part(feature.kinds).of_sessions(feature.name, protocol)
+        elif feature.kinds:
+            yield load_part(feature.kinds)

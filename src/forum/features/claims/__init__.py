@@ -1,0 +1,8 @@
+"""Claims: find sentences that say that something was done, in the replies of agents."""
+
+from forum.feature import Feature
+
+FEATURE = Feature(
+    "claims",
+    find_claims="claims.rules:find_claims",
+)

@@ -1,0 +1,25 @@
+"""Deliberation protocols as pure state machines: turn results go in, the next step comes out.
+
+The package decides which seat speaks, what it may see and when the question is settled, and it
+declares the entry kinds that a council records.  `panel_protocol` is what the kernel loads of it.
+The protocol calls no model and reads no clock, so replaying a transcript from the ledger yields the
+same turns.
+
+    protocol       sealed ballots, an anonymous exchange, a vote: the default protocol
+    tally          counts the ballots of a council
+    report         the report that a council leaves to its readers
+"""
+
+from forum.feature import Feature, FeatureCommand
+
+FEATURE = Feature(
+    "council",
+    kinds="council.kinds:COUNCIL_KINDS",
+    protocol="council.panel_protocol:PROTOCOL",
+    words="council.words:WORDS",
+    commands=(
+        FeatureCommand(
+            "deliberate", "council.cli:deliberate", "Work", "submit", "Ask a panel of agents"
+        ),
+    ),
+)

@@ -1,0 +1,12 @@
+"""Gateway: pass calls of any program on to a provider, under a cap, and record them."""
+
+from forum.feature import Feature, FeatureCommand
+
+FEATURE = Feature(
+    "gateway",
+    commands=(FeatureCommand("run", "gateway.cli:run", "Work", "", "Cap and record an agent"),),
+    sections=("gateway",),
+    server="gateway.http:GatewayExtension",
+    subcommands=(("mcp", "gateway.mcp_relay_cli:gateway"),),
+    doctor="gateway.doctor:CHECKS",
+)

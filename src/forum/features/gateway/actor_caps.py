@@ -1,0 +1,59 @@
+"""The caps of `[budgets]` that apply to one actor: over many runs, and over all processes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from forum.app import Forum
+from forum.ledger.ports import BudgetSliceCharge, Spend
+from forum.runs.report_kinds import ReportSourceFacts
+from forum.runs.reported_run import ReportedRunWriter, open_reported_run
+from forum.runs.shared_caps import Limit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ActorCaps:
+    """The caps of one actor, and what they are charged with."""
+
+    forum: Forum
+    limits: tuple[Limit, ...]
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether any cap applies."""
+        return bool(self.limits)
+
+    def open_run(
+        self, run: str, actor: str, name: str, source: ReportSourceFacts
+    ) -> ReportedRunWriter:
+        """Open a run, which counts against the cap of runs.  Raises `CapReached`."""
+
+        def commit(charges: tuple[BudgetSliceCharge, ...]) -> ReportedRunWriter:
+            ledger = self.forum.ledger
+            return open_reported_run(ledger, run, name, source, charges, actor=actor)
+
+        budgets = self.forum.runs.budgets
+        return budgets.spend((*budgets.quota, *self.limits), Spend(runs=1), commit)
+
+    async def spend(
+        self, amount: Spend, commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]]
+    ) -> T:
+        """Call `commit` with the charges for an amount.  Raises `CapReached`."""
+        return await self.forum.runs.budgets.spend_async(self.limits, amount, commit)
+
+    async def report_overrun(self, charges: Sequence[BudgetSliceCharge]) -> None:
+        """Let other processes end their calls under the caps of these charges."""
+        slices = [charge.slice for charge in charges]
+        await asyncio.to_thread(self.forum.store.report_overrun, slices)
+
+    async def overruns(self) -> Mapping[str, int]:
+        """Return how often calls were billed above their bound, by the scope of the cap."""
+        return await asyncio.to_thread(self.forum.store.overruns)
+
+
+def find_actor_caps(forum: Forum, actor: str) -> ActorCaps:
+    """Return the caps of an actor."""
+    return ActorCaps(forum, forum.runs.budgets.limits(actor, ()))

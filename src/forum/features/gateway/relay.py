@@ -1,0 +1,733 @@
+"""Relay one call: reserve, record, call the provider, pass its reply on, record, settle.
+
+The order is what the caps rest on.  A call is made only after its reservation is durable, so a
+gateway that is killed at any moment has recorded every call that it made.  It makes each call once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from time import monotonic
+from types import MappingProxyType
+from typing import Final
+
+import httpx2
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from forum.errors import (
+    BodyTooExpensive,
+    BodyTooLarge,
+    BodyTooSlow,
+    ForumError,
+    ProcessFull,
+    ShareExceeded,
+    WorkerLost,
+)
+from forum.features.gateway.call_plan import CallPlan, PriceBook, plan_call
+from forum.features.gateway.composed_body import JSON_TYPE, check_media
+from forum.features.gateway.refusals import (
+    JSON_HEADERS,
+    NO_RETRY_HEADER,
+    CallRefused,
+    RefusalReason,
+    error_body,
+)
+from forum.features.gateway.relayed_run import RelayedRun
+from forum.features.gateway.reply_reader import (
+    ReplyReader,
+    SecretHider,
+    UsageHider,
+    count_names,
+    read_dollars,
+)
+from forum.features.gateway.request_reader import ReadRequest, read_call_by_size, read_model
+from forum.features.gateway.reservations import OpenCall
+from forum.features.gateway.routes import (
+    ApiOperation,
+    ApiProvider,
+    ApiRoute,
+    find_route,
+    is_plain_path,
+)
+from forum.features.gateway.sent_parts import (
+    check_path,
+    compose_headers,
+    compose_query,
+    encode_query,
+)
+from forum.features.gateway.upstream import (
+    ProviderAddress,
+    make_client,
+    reply_headers,
+    request_headers,
+)
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT, Amount, Clock
+from forum.ledger.strand import Attachment
+from forum.limits.admission import MAX_CALL_BYTES, collect_body
+from forum.limits.off_loop import read_by_size, run_by_size
+from forum.models.prices import Price
+from forum.runs.report_drafts import (
+    MAX_BODY_BYTES,
+    OVERRUN,
+    cut_body,
+    find_overrun,
+    names_body,
+)
+from forum.runs.report_kinds import (
+    A_MODEL,
+    A_PATH,
+    Names,
+    Operation,
+    ReportBeginFacts,
+    ReportStepFacts,
+    copy_fields,
+    derive_label,
+    derive_name,
+    label_name,
+)
+from forum.runs.strict_json import show_name
+
+MAX_CALL_SECONDS: Final = 3600.0
+LEFT_SECONDS: Final = 120.0
+"""How long the rest of a reply is read for a client that has left; then it is settled in full."""
+MAX_CONNECTIONS: Final = 512
+# After these the provider may have made the call: a proxy before it gave up, not the model.
+_BILLED_STATUSES: Final = frozenset({408, 409, 499, 502, 504, *range(520, 528)})
+_CREDENTIAL_HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
+_MIN_CREDENTIAL_BYTES: Final = 8
+_COST_HEADER: Final = "x-litellm-response-cost"
+_HIDDEN: Final = b"[credential of the client]"
+_MAX_TOKENS: Final = NO_LIMIT // 4
+"""The most tokens that are believed of a reply: an entry holds no larger number."""
+
+
+@dataclass(slots=True)
+class GatewayRequest:
+    """A request of a client, with what is needed to answer it."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    provider: ApiProvider
+    path: str
+    """The path after the provider's base URL, undecoded."""
+    token: bytes = field(default=b"", repr=False)
+    """The run's credential, which is removed from the headers."""
+    take_bytes: Callable[[int], None] = lambda _: None
+    """Counts the bytes of the body that are held; a server has counted them before."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return str(self.scope["method"])
+
+    def hide_credential(self, content: bytes) -> bytes:
+        """Return content without the client's own credential, which a provider may echo."""
+        for name, value in self.scope["headers"]:
+            if name.lower() in _CREDENTIAL_HEADERS:
+                secret = bytes(value).strip().split()[-1:] or [b""]
+                if len(secret[0]) >= _MIN_CREDENTIAL_BYTES:
+                    content = content.replace(secret[0], _HIDDEN)
+        return content
+
+    def header(self, name: bytes) -> str:
+        """Return the headers of a name, separated by commas, or an empty string."""
+        found = (bytes(value) for key, value in self.scope["headers"] if key.lower() == name)
+        return b", ".join(found).decode("latin-1").strip()
+
+
+class ClientLeft(Exception):
+    """Raised when a client leaves before its request is complete."""
+
+
+@dataclass(slots=True)
+class _CallResult:
+    """What came of a call, for the record."""
+
+    outcome: Outcome = Outcome.OK
+    code: str = ""
+    status: int = 0
+    media_type: str = JSON_TYPE
+    kept: bytearray = field(default_factory=bytearray)
+    size: int = 0
+    may_be_billed: bool = True
+    is_whole: bool = False
+    stated_usd: int | None = 0
+    """The cost that a header of the reply states, in nano-dollars; None if it is unreadable."""
+
+    def keep(self, chunk: bytes) -> None:
+        """Keep the beginning of a reply, and count the rest."""
+        self.size += len(chunk)
+        if len(self.kept) < MAX_BODY_BYTES:
+            self.kept += chunk[: MAX_BODY_BYTES - len(self.kept)]
+
+
+class Relay:
+    """Relays calls to the providers, for any number of runs, on one event loop."""
+
+    def __init__(
+        self, addresses: Sequence[ProviderAddress], prices: PriceBook, clock: Clock
+    ) -> None:
+        self.addresses = {address.provider: address for address in addresses}
+        self.prices, self._clock = prices, clock
+        self.secrets = tuple(address.secret for address in addresses)
+        self._clients: dict[ApiProvider, httpx2.AsyncClient] = {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Hold the connections to the providers open."""
+        self._clients = {
+            provider: make_client(address, MAX_CONNECTIONS)
+            for provider, address in self.addresses.items()
+        }
+        try:
+            yield
+        finally:
+            for client in self._clients.values():
+                await client.aclose()
+
+    async def handle(self, request: GatewayRequest, run: RelayedRun) -> None:
+        """Relay one request.  The call is settled even if the server cancels the request."""
+        try:
+            body = await read_body(request)
+        except ClientLeft:
+            return
+        except CallRefused as refusal:
+            await send_refusal(request, refusal)
+            return
+        except (ShareExceeded, ProcessFull) as error:
+            await send_busy(request, error)
+            return
+        # A task of its own: when the server stops, it cancels the tasks of requests, and the
+        # outcome of a call must be recorded all the same.
+        await asyncio.shield(run.start(self._relay(request, body, run)))
+
+    async def _relay(self, request: GatewayRequest, body: bytes, run: RelayedRun) -> None:
+        route = find_route(request.provider, request.method, request.path)
+        exchange = _Exchange(
+            relay=self, request=request, route=route, run=run, span=run.new_span(),
+            began=self._clock(),
+        )  # fmt: skip
+        free = self._is_free(request.provider)
+        watch = asyncio.create_task(exchange.watch_client())
+        try:
+            run.check_open()
+            _check_plain(request.path)
+            size, url = len(body), self.addresses[request.provider].url
+            read = await exchange.read_parts(body)
+            planned = partial(plan_call, route, read, run, self.prices, url=url, free=free)
+            plan = await run_by_size(size, planned)
+            if route.operation is ApiOperation.FREE:
+                await exchange.make_free_call(plan)
+                return
+            run.check_repeats(await run_by_size(size, partial(exchange.digest, read)))
+            plan, call = await self._begin(exchange, plan)
+        except CallRefused as refusal:
+            await exchange.refuse(refusal, body)
+            return
+        except WorkerLost as error:
+            await exchange.send_error(503, "busy", str(error))
+        except ForumError:
+            # Nothing was sent.  The SDKs try again after this status, which is right here.
+            await exchange.send_error(503, "ledger", "the ledger cannot be written now")
+            raise
+        else:
+            await exchange.make_call(plan, call)
+        finally:
+            watch.cancel()
+
+    async def _begin(self, exchange: "_Exchange", plan: CallPlan) -> tuple[CallPlan, OpenCall]:
+        """Reserve and record a call; with a lower output limit if only a shared cap needs one."""
+        run, size = exchange.run, len(plan.body)
+        try:
+            bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
+            return plan, await run.begin(exchange.begin_facts(plan), bodies)
+        except CallRefused as refusal:
+            if refusal.left is None or plan.request.output_limit is not None:
+                raise
+            left, address = refusal.left, self.addresses[exchange.request.provider]
+        planned = partial(
+            plan_call, exchange.route, plan.request, run, self.prices, url=address.url,
+            free=address.is_free, shared_left=left,
+        )  # fmt: skip
+        plan = await run_by_size(size, planned)
+        bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
+        return plan, await run.begin(exchange.begin_facts(plan), bodies)
+
+    def _is_free(self, provider: ApiProvider) -> bool:
+        return self.addresses[provider].is_free
+
+    def client_for(self, provider: ApiProvider) -> httpx2.AsyncClient:
+        """Return the open client of a provider."""
+        return self._clients[provider]
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970."""
+        return self._clock()
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request and its reply."""
+
+    relay: Relay
+    request: GatewayRequest
+    route: ApiRoute
+    run: RelayedRun
+    span: str
+    began: int
+    started: float = field(default_factory=monotonic)
+    has_answered: bool = False
+    has_left: bool = False
+    limit: asyncio.Timeout | None = None
+    """The time limit of the call, once it is made."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """The headers that are sent, beside credentials."""
+    query: dict[str, str] = field(default_factory=dict)
+    """The members of the query that are sent."""
+    media_type: str = JSON_TYPE
+    """The type of the body that is sent."""
+
+    async def read_parts(self, body: bytes) -> ReadRequest:
+        """Compose what is sent.  Raises `CallRefused` for what is not passed on, `WorkerLost`."""
+        request, allowed = self.request, self.run.limits.allowed_names
+        received, token = request.scope["headers"], request.token
+        check_path(self.route, request.method, allowed)
+        self.query = compose_query(
+            request.scope.get("query_string", b""), self.route, request.method, allowed, token
+        )
+        self.headers = compose_headers(received, allowed, token)
+        encoding = request.header(b"content-encoding")
+        media_type = check_media(request.header(b"content-type"), encoding)
+        if not body or request.method in ("GET", "HEAD"):
+            if body or self.route.is_priced:
+                why = "the body of a GET is refused." if body else "the request has no body."
+                raise CallRefused(RefusalReason.MALFORMED, why)
+            return ReadRequest(model="", input_tokens=0, output_limit=None)
+        if self.route.operation is ApiOperation.UNKNOWN and not _is_json(media_type):
+            # The operator has allowed the path, whose bodies nobody checks: a file, for example.
+            self.media_type = request.header(b"content-type")
+            return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
+        return await read_call_by_size(self.route.operation, body)
+
+    def digest(self, read: ReadRequest) -> bytes:
+        """Return a digest that is equal for the very same request."""
+        target = self.request.path + encode_query(self.query)
+        return sha256(target.encode() + b"\n" + read.body).digest()
+
+    def _sent_parts(self) -> dict[str, object]:
+        """Return what is sent beside the body, for the record, without credentials."""
+        parts: dict[str, object] = {"path": self.route.path, "method": self.request.method}
+        if self.query:
+            parts["query"] = self._hide_values(self.query)
+        if self.headers:
+            parts["headers"] = self._hide_values(self.headers)
+        return parts
+
+    def _hide_values(self, members: dict[str, str]) -> dict[str, str]:
+        hide = self.request.hide_credential
+        return {name: hide(value.encode()).decode() for name, value in members.items()}
+
+    def begin_facts(self, plan: CallPlan) -> ReportBeginFacts:
+        """Return the facts of the entry before the call."""
+        model = plan.request.model
+        return ReportBeginFacts(
+            op=Operation.MODEL,
+            name=self._label(model),
+            span=self.span,
+            within=self.run.within,
+            model=derive_name(model or "", A_MODEL),
+            provider=self.route.provider.value,
+            usd=plan.amount.usd,
+            tokens=plan.amount.tokens,
+            calls=plan.amount.calls,
+            prices=plan.price_id,
+            altered=plan.altered,
+            cut=max(0, len(plan.body) - MAX_BODY_BYTES),
+        )
+
+    def begin_bodies(self, plan: CallPlan) -> list[Attachment]:
+        """Return the bodies of the entry before the call: the request as it is sent."""
+        kept, _ = self._request_body(plan.body, self.media_type)
+        named = _json_body("attributes", self._sent_parts())
+        return [kept, named, *self._names(plan.request.model or "")]
+
+    async def refuse(self, refusal: CallRefused, body: bytes) -> None:
+        """Record a refusal, then answer with it."""
+        received_as = partial(self._request_body, body, self.request.header(b"content-type"))
+        kept, cut = await run_by_size(len(body), received_as)
+        model = ""
+        with suppress(BodyTooExpensive, WorkerLost):
+            model = await read_by_size(read_model, body, None)
+        facts = ReportStepFacts(
+            op=Operation.MODEL,
+            name=self._label(model),
+            model=derive_name(model or "", A_MODEL),
+            outcome=Outcome.DENIED,
+            span=self.span,
+            within=self.run.within,
+            began=self.began,
+            micros=self._micros(),
+            provider=self.route.provider.value,
+            code=refusal.reason.value,
+            cut=cut,
+        )
+        error = Attachment("error", BytesContent(refusal.message.encode(errors="replace")))
+        named = {"path": show_name(self.route.path), "method": self.request.method}
+        bodies = [kept, error, _json_body("attributes", named), *self._names(model)]
+        await self.run.record_refusal(facts, bodies)
+        await send_refusal(self.request, refusal)
+
+    async def make_free_call(self, plan: CallPlan) -> None:
+        """Make a call that costs nothing, and record it afterwards."""
+        result, reader = await self._call(plan)
+        sent_as = partial(self._request_body, plan.body, self.media_type)
+        kept, cut = await run_by_size(len(plan.body), sent_as)
+        facts = ReportStepFacts(
+            op=Operation.STEP,
+            name=self._label(""),
+            outcome=result.outcome,
+            span=self.span,
+            within=self.run.within,
+            began=self.began,
+            micros=self._micros(),
+            provider=self.route.provider.value,
+            code=result.code,
+            cut=cut + result.size - len(result.kept),
+        )
+        bodies = self._reply_bodies(result, reader, self._sent_parts())
+        await self.run.writer.record(facts, [kept, *bodies])
+
+    async def make_call(self, plan: CallPlan, call: OpenCall) -> None:
+        """Make the call and settle it, with its whole reservation if its cost is not known."""
+        result, reader = _CallResult(Outcome.INDETERMINATE, "fault"), None
+        try:
+            if self.has_left:  # while the call waited for its reservation: nobody wants the reply
+                result = _CallResult(Outcome.CANCELLED, "client-left", may_be_billed=False)
+            elif self._is_stopped(call):  # since the call was recorded: it is not made
+                result = _CallResult(Outcome.CANCELLED, "stopped", may_be_billed=False)
+                await self._tell_stopped()
+            else:
+                result, reader = await self._call(plan, call)
+        finally:
+            facts = self._step_facts(plan, call, result, reader)
+            if reader is not None:
+                self.run.counters.tools.update(reader.tools)
+            bodies = await run_by_size(result.size, partial(self._reply_bodies, result, reader))
+            await self.run.settle(call, facts, bodies)
+
+    def _step_facts(
+        self, plan: CallPlan, call: OpenCall, result: _CallResult, reader: ReplyReader | None
+    ) -> ReportStepFacts:
+        read, written, usd, code = 0, 0, 0, result.code
+        tokens = reader.tokens if reader is not None else None
+        price, is_other = self._judge_model(plan, reader)
+        # A cost that cannot be read is believed to be the highest one.
+        costs = (result.stated_usd, reader.stated_usd if reader is not None else 0)
+        stated = max(call.facts.usd if cost is None else cost for cost in costs)
+        if tokens is not None:
+            billed, hour = tokens
+            read, written = min(billed.input, _MAX_TOKENS), min(billed.output, _MAX_TOKENS)
+            usd = max(price.cost(billed, hour) if price else 0, stated)
+            # Before any other code: a bill above the bound stops the run, however the call ended.
+            is_over = self._is_overrun(plan, call, usd, read + written, reader)
+            if is_over or (is_other and self.run.caps_cost and not plan.is_unbounded):
+                usd, code = max(usd, call.facts.usd), OVERRUN
+        elif result.may_be_billed:
+            # The provider does not tell what the call cost, so all that was reserved is spent.
+            usd, read, code = call.facts.usd, call.facts.tokens, code or "no-usage"
+            seen = reader.seen_tokens if reader is not None else None
+            billed_so_far = max(price.cost(*seen) if seen and price else 0, stated)
+            if self.run.caps_cost and billed_so_far > usd:
+                usd, code = billed_so_far, OVERRUN
+        return copy_fields(
+            ReportStepFacts,
+            call.facts,
+            outcome=result.outcome,
+            began=self.began,
+            micros=self._micros(),
+            input_tokens=read,
+            output_tokens=written,
+            usd=usd,
+            code=code,
+            cut=result.size - len(result.kept),
+        )
+
+    def _judge_model(self, plan: CallPlan, reader: ReplyReader | None) -> tuple[Price | None, bool]:
+        """Return the price by the model that the reply names, and whether it is another one."""
+        if reader is None or plan.is_free:
+            return plan.price, False
+        url = self.relay.addresses[self.route.provider].url
+        return self.relay.prices.judge_reply(plan.price, plan.request.model, reader.model, url)
+
+    def _is_overrun(
+        self, plan: CallPlan, call: OpenCall, usd: int, tokens: int, reader: ReplyReader | None
+    ) -> bool:
+        """Return whether a bill is above the bound, and above the cap if there is no bound."""
+        run, bound = self.run, call.facts
+        spare = Amount(*(max(0, part) for part in run.left)) if plan.is_unbounded else Amount()
+        if find_overrun(bound.reserved.plus(spare), Amount(usd, tokens), run.limited):
+            return True
+        dear = reader is not None and reader.has_unpriced_tokens and bound.usd > 0
+        return dear and run.caps_cost and not plan.is_unbounded
+
+    async def _call(
+        self, plan: CallPlan, call: OpenCall | None = None
+    ) -> tuple[_CallResult, ReplyReader | None]:
+        """Send the request once and pass the reply on; report failures in the result."""
+        result, reader = _CallResult(), None
+        address = self.relay.addresses[self.route.provider]
+        try:
+            async with self.run.limit_time(MAX_CALL_SECONDS) as limit:
+                self.limit = limit
+                if call is not None:
+                    call.limit = limit
+                self._limit_rest()
+                response = await self.relay.client_for(address.provider).send(
+                    self._provider_request(plan, address), stream=True
+                )
+                try:
+                    result.status = response.status_code
+                    result.media_type = _media_type(response)
+                    result.stated_usd = read_dollars(response.headers.get(_COST_HEADER, ""))
+                    reader = ReplyReader(
+                        self.route.operation,
+                        streams=result.media_type == "text/event-stream",
+                    )
+                    await self._pass_reply(response, plan, result, reader)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            if self._is_stopped(call):
+                # Another call of the run, or under the same cap, was billed above its bound.
+                result.outcome, result.code = Outcome.CANCELLED, "stopped"
+                await self._tell_stopped()
+            else:
+                result.outcome, result.code = Outcome.TIMEOUT, "timeout"
+                await self.send_error(504, "timeout", "the provider did not answer in time")
+        except (
+            httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, httpx2.InvalidURL,
+            httpx2.UnsupportedProtocol,
+        ) as error:  # fmt: skip
+            # No connection was made, so nothing was sent and nothing can be billed.
+            result.outcome, result.code, result.may_be_billed = Outcome.FAILED, "connect", False
+            why = f"the provider cannot be reached ({type(error).__name__})"
+            await self.send_error(502, "connect", why)
+        except httpx2.HTTPError as error:
+            result.outcome, result.code = Outcome.FAILED, "cut"
+            why = f"the connection to the provider broke ({type(error).__name__})"
+            await self.send_error(502, "cut", why)
+        if reader is not None and result.is_whole:
+            await run_by_size(result.size, reader.finish)
+        self._judge(result, reader)
+        return result, reader
+
+    def _is_stopped(self, call: OpenCall | None) -> bool:
+        return self.run.has_overrun or (call is not None and call.is_ended)
+
+    async def _tell_stopped(self) -> None:
+        why = f"the run was stopped: {self.run.stop_reason}"
+        if not self.run.has_overrun:
+            why = "a call of another run under the same cap was billed above its bound"
+        await self.send_error(402, "stopped", why)
+
+    def _judge(self, result: _CallResult, reader: ReplyReader | None) -> None:
+        """Decide the outcome of a reply, and whether the provider may bill it."""
+        if result.status >= 400:
+            result.outcome, result.code = Outcome.FAILED, f"http-{result.status}"
+            result.may_be_billed = result.status in _BILLED_STATUSES
+        elif 300 <= result.status < 400:
+            result.may_be_billed = False
+        elif reader is not None and reader.has_error and result.outcome is Outcome.OK:
+            result.outcome, result.code = Outcome.FAILED, "provider"
+
+    async def _pass_reply(
+        self, response: httpx2.Response, plan: CallPlan, result: _CallResult, reader: ReplyReader
+    ) -> None:
+        """Pass each piece on before it is read here: a stream is not held up."""
+        hider = None
+        if plan.hides_usage and result.media_type == "text/event-stream":
+            hider = UsageHider()
+        keys = SecretHider(self.relay.secrets)
+        # A reply that is compressed all the same is passed on plain: keys are looked for in it.
+        is_packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        headers = reply_headers(response.headers.raw, altered=hider is not None or is_packed)
+        headers = [(name, keys.hide(value)) for name, value in headers]
+        if is_packed:
+            headers = [pair for pair in headers if pair[0] != b"content-encoding"]
+        headers.append((b"forum-run", self.run.run.encode()))
+        self.has_answered = True
+        await self._send(
+            {"type": "http.response.start", "status": response.status_code, "headers": headers}
+        )
+        async for raw in response.aiter_bytes() if is_packed else response.aiter_raw():
+            chunk = keys.pass_on(raw)
+            shown = hider.pass_on(chunk) if hider is not None else chunk
+            if shown:
+                await self._send({"type": "http.response.body", "body": shown, "more_body": True})
+            result.keep(chunk)
+            reader.feed(chunk)
+        last = keys.finish()
+        result.keep(last)
+        reader.feed(last)
+        result.is_whole = True
+        if hider is not None:
+            last = hider.pass_on(last) + hider.finish()
+        await self._send({"type": "http.response.body", "body": last, "more_body": False})
+
+    def _provider_request(self, plan: CallPlan, address: ProviderAddress) -> httpx2.Request:
+        url = address.url + self.request.path + encode_query(self.query)
+        headers = request_headers(
+            self.headers, self.request.scope["headers"], address, self.request.token
+        )
+        if plan.body:
+            headers.append((b"content-type", self.media_type.encode("latin-1")))
+        # Not built by the client, which would add headers of its own.
+        return httpx2.Request(self.request.method, url, headers=headers, content=plan.body or None)
+
+    async def watch_client(self) -> None:
+        """Note when the client leaves, and limit the rest of its call."""
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
+        self._limit_rest()
+
+    def _limit_rest(self) -> None:
+        """Limit the rest of a call whose client has left."""
+        if self.limit is None or not self.has_left:
+            return
+        moment = asyncio.get_running_loop().time() + LEFT_SECONDS
+        due = self.limit.when()
+        self.limit.reschedule(moment if due is None else min(due, moment))
+
+    async def send_error(self, status: int, code: str, message: str) -> None:
+        """Tell the client of a failure; one whose reply has begun sees the connection close."""
+        if self.has_answered:
+            return
+        self.has_answered = True
+        body = error_body(self.route.provider, status, f"forum_{code}", f"Forum: {message}")
+        await send_body(self._send, status, body, JSON_HEADERS)
+
+    async def _send(self, message: Message) -> None:
+        if self.has_left:
+            return
+        try:
+            await self.request.send(message)
+        except OSError:
+            self.has_left = True
+
+    def _reply_bodies(
+        self,
+        result: _CallResult,
+        reader: ReplyReader | None,
+        sent: Mapping[str, object] = MappingProxyType({}),
+    ) -> list[Attachment]:
+        told: dict[str, object] = {**sent, "status": result.status}
+        if reader is not None and reader.tools:
+            told["tools"] = count_names(reader.tools)
+        if reader is not None and reader.model:
+            told["model"] = reader.model
+        name = "output" if 200 <= result.status < 300 else "error"
+        bodies = [_json_body("attributes", told)]
+        if result.kept:
+            kept = BytesContent(self.request.hide_credential(bytes(result.kept)))
+            bodies.append(Attachment(name, kept, result.media_type))
+        return bodies
+
+    def _label(self, model: str) -> str:
+        """Return the name of the call in facts: that of its model, or of a path that is known."""
+        path = self.route.path.strip("/")
+        if model:
+            return derive_name(model, A_MODEL)
+        if self.route.operation is ApiOperation.UNKNOWN:
+            return label_name(path, A_PATH)
+        return derive_label(path)
+
+    def _names(self, model: str) -> tuple[Attachment, ...]:
+        """Return the body with the model, unless the facts say the same."""
+        return names_body(Names(model=model))
+
+    def _request_body(self, body: bytes, media_type: str) -> tuple[Attachment, int]:
+        """Return a request as it is recorded, and the number of bytes that were left out."""
+        return cut_body("input", self.request.hide_credential(body), _clean_type(media_type))
+
+    def _micros(self) -> int:
+        return round(1e6 * (monotonic() - self.started))
+
+
+def _is_json(media_type: str) -> bool:
+    return media_type in ("", JSON_TYPE) or media_type.endswith("+json")
+
+
+def _check_plain(path: str) -> None:
+    """Refuse a path that could lead elsewhere, with or without a cap: the key goes along."""
+    if not is_plain_path(path):
+        why = f"the path {path!r} has dots, escapes, or an empty or trailing segment."
+        raise CallRefused(RefusalReason.MALFORMED, why)
+
+
+async def read_body(request: GatewayRequest) -> bytes:
+    """Return the body of a request.
+
+    Raises `CallRefused` if it is too large or too slow, and `ShareExceeded`, `ProcessFull`.
+    """
+    announced = request.header(b"content-length")
+    size = int(announced) if announced.isdecimal() else 0
+    try:
+        return await collect_body(_chunks(request), size, MAX_CALL_BYTES, request.take_bytes)
+    except (BodyTooLarge, BodyTooSlow) as error:
+        raise CallRefused(RefusalReason.MALFORMED, f"{error}.") from None
+
+
+async def _chunks(request: GatewayRequest) -> AsyncIterator[bytes]:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+
+
+async def send_busy(request: GatewayRequest, error: ForumError) -> None:
+    """Answer that the client has as much in use as it may have; the SDKs try again."""
+    body = error_body(request.provider, 429, "forum_busy", f"Forum: {error}")
+    with suppress(OSError):
+        await send_body(request.send, 429, body, JSON_HEADERS)
+
+
+async def send_refusal(request: GatewayRequest, refusal: CallRefused) -> None:
+    """Answer with a refusal in the form of the provider."""
+    headers = (*JSON_HEADERS, NO_RETRY_HEADER)
+    with suppress(OSError):
+        await send_body(request.send, refusal.status, refusal.body(request.provider), headers)
+
+
+async def send_body(
+    send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]]
+) -> None:
+    """Send a reply as a whole."""
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _media_type(response: httpx2.Response) -> str:
+    return _clean_type(response.headers.get("content-type", ""))
+
+
+def _clean_type(header: str) -> str:
+    """Return a media type without parameters; a plain one for anything else."""
+    media = header.partition(";")[0].strip().lower()
+    is_valid = media.isascii() and media.isprintable() and " " not in media and 0 < len(media) < 100
+    return media if is_valid else JSON_TYPE
+
+
+def _json_body(name: str, content: object) -> Attachment:
+    return Attachment(name, BytesContent(msgspec.json.encode(content)), JSON_TYPE)

@@ -1,0 +1,118 @@
+"""The gateway of one run: an ASGI application for a single program, which shows the run's token.
+
+The token is made for the run and ends with it.  A program shows it in place of a provider's key,
+or, where it has a credential of its own, in the path of the base URL.
+"""
+
+from collections.abc import Mapping, Sequence
+from hmac import compare_digest
+from typing import Protocol
+
+from starlette.types import Receive, Scope, Send
+
+from forum.errors import ProcessFull, ShareExceeded
+from forum.features.gateway.refusals import CallRefused, RefusalReason
+from forum.features.gateway.relay import GatewayRequest, Relay, send_body, send_busy, send_refusal
+from forum.features.gateway.relayed_run import RelayedRun
+from forum.features.gateway.routes import ApiProvider
+from forum.limits.admission import HeldShares, SoleAdmission
+from forum.limits.shares import Requester
+
+_PREFIXES = {ApiProvider.OPENAI: "/openai/v1", ApiProvider.ANTHROPIC: "/anthropic"}
+_TOKEN_HEADERS = frozenset({b"authorization", b"x-api-key"})
+
+
+class RunExtension(Protocol):
+    """Routes beside the gateway's own, for example those that take OpenTelemetry in."""
+
+    def variables(self, base_url: str, token: str) -> Mapping[str, str]:
+        """Return the environment variables by which the program finds the routes."""
+        ...
+
+    def serves(self, path: str) -> bool:
+        """Return whether a path belongs to this extension."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that has shown the run's token."""
+        ...
+
+
+class RunGateway:
+    """Serves the calls of one run to whoever shows its token."""
+
+    def __init__(
+        self, relay: Relay, run: RelayedRun, token: str, extensions: Sequence[RunExtension] = ()
+    ) -> None:
+        self._relay, self._run, self._token = relay, run, token.encode()
+        self._extensions = extensions
+        self._admission, self._client = SoleAdmission(), Requester("", run.run)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        held = HeldShares(self._admission)
+        try:
+            await self._answer(scope, receive, send, held)
+        finally:
+            held.give_back()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, held: HeldShares) -> None:
+        # The undecoded path: what is escaped is no separator, here or at the provider.
+        path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        shown, inner = self._split_token(path)
+        is_known = shown or self._shows_token(scope)
+        for extension in self._extensions if is_known else ():
+            if extension.serves(inner):
+                await extension(scope, receive, send)
+                return
+        for provider, prefix in _PREFIXES.items():
+            if inner.startswith(prefix + "/"):
+                request = GatewayRequest(
+                    scope=scope,
+                    receive=receive,
+                    send=send,
+                    provider=provider,
+                    path=inner.removeprefix(prefix),
+                    token=self._token,
+                    take_bytes=held.take_bytes,
+                )
+                if is_known:
+                    await self._relay_within(request, held)
+                else:
+                    why = "this gateway serves one run, and needs its token as the API key."
+                    await send_refusal(request, CallRefused(RefusalReason.CREDENTIAL, why))
+                return
+        await send_body(send, 404, b"", ())
+
+    async def _relay_within(self, request: GatewayRequest, held: HeldShares) -> None:
+        """Relay a call within what the program may have in use at once."""
+        try:
+            held.admit(self._client)
+        except (ShareExceeded, ProcessFull) as error:
+            await send_busy(request, error)
+            return
+        await self._relay.handle(request, self._run)
+
+    def _split_token(self, path: str) -> tuple[bool, str]:
+        """Return whether the path begins with the token, and the rest of the path."""
+        first, slash, rest = path[1:].partition("/")
+        if slash and compare_digest(first.encode(), self._token):
+            return True, slash + rest
+        return False, path
+
+    def _shows_token(self, scope: Scope) -> bool:
+        for name, value in scope["headers"]:
+            if name.lower() in _TOKEN_HEADERS:
+                shown = value.strip()
+                if shown[:7].lower() == b"bearer ":
+                    shown = shown[7:].strip()
+                if compare_digest(shown, self._token):
+                    return True
+        return False
+
+
+def base_url(provider: ApiProvider, root: str, token: str = "") -> str:
+    """Return the base URL of a provider behind a gateway; with the token in it if given."""
+    return f"{root}{'/' + token if token else ''}{_PREFIXES[provider]}"

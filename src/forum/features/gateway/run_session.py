@@ -1,0 +1,378 @@
+"""One `forum run`: open the run, serve its gateway, start the program, and close the run."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket, socketpair
+from time import monotonic
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from forum.app import Forum, bind_sockets, new_run_id, now
+from forum.features.gateway.actor_caps import find_actor_caps
+from forum.features.gateway.program import gateway_variables, make_run_sandbox, program_environment
+from forum.features.gateway.relay import Relay
+from forum.features.gateway.relayed_run import RelayedRun, RunLimits
+from forum.features.gateway.run_app import RunExtension, RunGateway
+from forum.features.gateway.run_terminal import ProgramTerminal
+from forum.features.gateway.settings import GatewaySettings
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.strand import Attachment
+from forum.models.sandbox import ProgramSession, Sandbox
+from forum.platform_calls import command_that_ends_with_parent, hide_environment
+from forum.runs.kinds import StopReason
+from forum.runs.report_kinds import (
+    Operation,
+    ReportBeginFacts,
+    ReportProvenance,
+    ReportSourceFacts,
+    ReportStepFacts,
+    label_name,
+)
+from forum.runs.reported_run import close_reported_run
+from forum.surfaces.cpu_limits import shorten_thread_switches
+from forum.surfaces.http.server_process import TimeoutH11Protocol
+
+ACTOR = "operator"
+DRAIN_SECONDS = 30.0
+"""How long calls may go on after the program has ended; then they are settled in full."""
+_NOT_EXECUTABLE = 126
+"""The status by which shells say that a file is no program."""
+KILL_SECONDS = 5.0
+"""How long a program may take to end after its time is over."""
+_TTY_SIGNALS = (signal.SIGINT, signal.SIGQUIT)
+_RELAYED_SIGNALS = (
+    signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, *_TTY_SIGNALS,
+)  # fmt: skip
+_TERMINAL_VARIABLES = ("TERM", "COLORTERM")
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a user asks of `forum run`."""
+
+    argv: tuple[str, ...]
+    limits: RunLimits
+    seconds: float | None = None
+    confine: bool = False
+    key_variables: Sequence[str] = ()
+    extensions: Sequence[RunExtension] = ()
+
+
+@dataclass(slots=True)
+class CommandSummary:
+    """What came of a command and its run, for the lines at its end."""
+
+    run: str
+    root: str
+    """The span of the program."""
+    status: int
+    """The exit status, as a shell reports it."""
+    seconds: float
+    relayed: RelayedRun
+    timed_out: bool = False
+
+
+class _LoopbackServer(uvicorn.Server):
+    """A server whose process handles signals itself."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_listening = asyncio.Event()
+
+    async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
+        """Tell when the server listens."""
+        await super().startup(sockets)
+        self.is_listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone: they are for the program."""
+        with nullcontext():
+            yield
+
+
+def run_program(
+    forum: Forum, ledger: Ledger, gateway: GatewaySettings, token: str, options: RunOptions
+) -> CommandSummary:
+    """Run a program whose calls are relayed, and return what came of it."""
+    shorten_thread_switches()
+    hide_environment()
+    with ExitStack() as stack:
+        sockets = bind_sockets(_LOOPBACK, 0)
+        for bound in sockets:
+            stack.callback(bound.close)
+        # Before anything is recorded: a program that cannot be confined has no run.
+        sandbox = _make_sandbox(forum, options, sockets)
+        file = forum.log.open_calls_file()
+        stack.callback(file.abandon)
+        run, root = new_run_id(), file.new_span()
+        file.add(run)
+        source = ReportSourceFacts(
+            told=ReportProvenance.RELAYED,
+            by="forum-run",
+            trace=run.replace("-", ""),
+            **options.limits.cap._asdict(),
+        )
+        shared = find_actor_caps(forum, ACTOR)
+        writer = shared.open_run(run, ACTOR, Path(options.argv[0]).name, source)
+        relayed = RelayedRun(writer, options.limits, file.new_span, within=root, shared=shared)
+        session = _RunSession(
+            gateway=gateway,
+            token=token,
+            options=options,
+            run=relayed,
+            root=root,
+            sockets=sockets,
+            sandbox=sandbox,
+        )
+        summary = asyncio.run(session.play())
+        if not relayed.open_calls:
+            close_reported_run(ledger, run, ACTOR, _run_outcome(summary))
+            stack.pop_all()
+            file.close()
+        return summary
+
+
+def _make_sandbox(forum: Forum, options: RunOptions, sockets: Sequence[socket]) -> Sandbox | None:
+    """Return the sandbox of a program that is to be confined, and can be run in it."""
+    if not options.confine:
+        return None
+    sandbox = make_run_sandbox(forum.settings, _port_of(sockets))
+    sandbox.command(options.argv)
+    return sandbox
+
+
+def _port_of(sockets: Sequence[socket]) -> int:
+    port: int = sockets[0].getsockname()[1]
+    return port
+
+
+def _run_outcome(summary: CommandSummary) -> Outcome:
+    if summary.timed_out:
+        return Outcome.TIMEOUT
+    if summary.relayed.has_overrun:
+        return Outcome.DENIED  # by its budget, whatever the program made of it
+    return Outcome.OK if summary.status == 0 else Outcome.FAILED
+
+
+@dataclass(slots=True)
+class _RunSession:
+    """The server and the program of one run, on one event loop."""
+
+    gateway: GatewaySettings
+    token: str = field(repr=False)
+    options: RunOptions
+    run: RelayedRun
+    root: str
+    """The span of the program."""
+    sockets: list[socket]
+    """Where the gateway listens."""
+    sandbox: Sandbox | None
+    timed_out: bool = False
+
+    async def play(self) -> CommandSummary:
+        """Serve the gateway while the program runs."""
+        relay = Relay(self.gateway.addresses, self.gateway.prices, now)
+        app = RunGateway(relay, self.run, self.token, self.options.extensions)
+        config = uvicorn.Config(
+            app, http=TimeoutH11Protocol, ws="none", lifespan="off", log_config=None,
+            log_level="critical", access_log=False, server_header=False, date_header=False,
+            backlog=2048, proxy_headers=False,
+        )  # fmt: skip
+        server = _LoopbackServer(config)
+        started = monotonic()
+        async with relay.open():
+            serving = asyncio.create_task(server.serve(self.sockets))
+            try:
+                await server.is_listening.wait()
+                root_url = f"http://{_LOOPBACK}:{_port_of(self.sockets)}"
+                status = await self._run_command(root_url)
+                # Only calls that are in flight go on: a program that left others behind has ended.
+                self.run.stop("its program has ended")
+                await self.run.drain(DRAIN_SECONDS)
+            finally:
+                server.should_exit = server.force_exit = True
+                await serving
+        return CommandSummary(
+            run=self.run.run,
+            root=self.root,
+            status=status,
+            seconds=monotonic() - started,
+            relayed=self.run,
+            timed_out=self.timed_out,
+        )
+
+    async def _run_command(self, root_url: str) -> int:
+        """Record the program, run it, record its exit, and return its status."""
+        argv = self.options.argv
+        name = label_name(Path(argv[0]).name, Operation.STEP)
+        line = msgspec.json.encode([word.encode(errors="replace").decode() for word in argv])
+        facts = ReportBeginFacts(op=Operation.STEP, name=name, span=self.root)
+        command = Attachment("input", BytesContent(line[: 1 << 20]), "application/json")
+        call = await self.run.begin(facts, [command])
+        self.run.writer.cause = call.strand.head or self.run.writer.cause
+        began, started, status = now(), monotonic(), 127
+        try:
+            status = await self._spawn(root_url)
+        finally:
+            outcome = Outcome.OK if status == 0 else Outcome.FAILED
+            ended = ReportStepFacts(
+                op=Operation.STEP,
+                name=name,
+                outcome=Outcome.TIMEOUT if self.timed_out else outcome,
+                span=self.root,
+                began=began,
+                micros=round(1e6 * (monotonic() - started)),
+                code=f"exit-{status}",
+            )
+            await self.run.settle(call, ended, ())
+        return status
+
+    async def _spawn(self, root_url: str) -> int:
+        variables = gateway_variables(self.gateway, root_url, self.token, self.run.run, self.root)
+        for extension in self.options.extensions:
+            variables |= extension.variables(root_url, self.token)
+        if self.sandbox is not None:
+            return await self._spawn_confined(self.sandbox, variables)
+        environment = program_environment(variables, self.options.key_variables)
+        argv = command_that_ends_with_parent(self.options.argv)
+        # The streams are the program's own: nothing is read or copied here.
+        try:
+            process = await asyncio.create_subprocess_exec(*argv, env=environment)
+        except OSError:  # for example, a file that is neither a program nor a script
+            return _NOT_EXECUTABLE
+
+        def pass_on(number: signal.Signals) -> None:
+            # A terminal sends Ctrl-C to the program as well, and a second one could mean more.
+            if number not in _TTY_SIGNALS or not _is_foreground():
+                with suppress(ProcessLookupError):
+                    process.send_signal(number)
+
+        with _relay_signals(pass_on):
+            return await self._wait(process, process.send_signal)
+
+    async def _spawn_confined(self, sandbox: Sandbox, variables: dict[str, str]) -> int:
+        """Run the program in a session of its own, and on a terminal of its own if there is one."""
+        loop = asyncio.get_running_loop()
+        with ExitStack() as stack:
+            ours, theirs = map(stack.enter_context, socketpair())
+            terminal = ProgramTerminal.open(sandbox.user.uid if sandbox.user else None)
+            if terminal:
+                stack.callback(terminal.close)
+            ends = ProgramSession(theirs.fileno(), terminal.number if terminal else -1)
+            argv = await asyncio.to_thread(sandbox.command, self.options.argv, ends)
+            # A session without a terminal: /dev/tty would be the user's.
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                env=sandbox.environment(_TERMINAL_VARIABLES if terminal else (), **variables),
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+                stdin=terminal.stream(0) if terminal else None,
+                stdout=terminal.stream(1) if terminal else None,
+                stderr=terminal.stream(2) if terminal else None,
+            )
+            theirs.close()
+
+            def send(number: signal.Signals) -> None:
+                with suppress(OSError):
+                    ours.send(bytes([number]))
+
+            ours.setblocking(False)  # noqa: FBT003  as Python has it
+            if terminal:
+                terminal.start()
+                loop.add_reader(ours, _stop_with_program, ours, terminal, send)
+                loop.add_signal_handler(signal.SIGWINCH, terminal.copy_size)
+                loop.add_signal_handler(signal.SIGCONT, terminal.attach)
+            try:
+                with _relay_signals(send):
+                    return await self._wait(process, send)
+            finally:
+                loop.remove_reader(ours)
+                loop.remove_signal_handler(signal.SIGWINCH)
+                loop.remove_signal_handler(signal.SIGCONT)
+
+    async def _wait(
+        self, process: asyncio.subprocess.Process, send: Callable[[signal.Signals], object]
+    ) -> int:
+        try:
+            async with asyncio.timeout(self.options.seconds):
+                status = await process.wait()
+        except TimeoutError:
+            self.timed_out = True
+            self.run.stop("its time is over")
+            await self.run.record_stop(StopReason.DEADLINE, "seconds")
+            status = await _end_program(process, send)
+        return status if status >= 0 else 128 - status
+
+
+def _stop_with_program(
+    control: socket, terminal: ProgramTerminal, send: Callable[[signal.Signals], object]
+) -> None:
+    """Stop this process like its program, and continue both when the shell continues this one."""
+    if not control.recv(100):
+        asyncio.get_running_loop().remove_reader(control)
+        return
+    terminal.detach()
+    # All of the job, as Ctrl-Z does.  Without a shell that waits for the job the kernel stops
+    # nothing, and both go on.
+    os.killpg(0, signal.SIGTSTP)
+    try:
+        terminal.attach()
+    finally:
+        # Whatever became of the terminal: a program that stays stopped would stay for ever.
+        send(signal.SIGCONT)
+
+
+async def _end_program(
+    process: asyncio.subprocess.Process, send: Callable[[signal.Signals], object]
+) -> int:
+    """Ask a program to end, and kill it if it does not."""
+    with suppress(ProcessLookupError):
+        send(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(KILL_SECONDS):
+            return await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        return await process.wait()
+
+
+@contextmanager
+def _relay_signals(pass_on: Callable[[signal.Signals], object]) -> Iterator[None]:
+    """Pass signals on to the program, which decides what follows from them."""
+    loop = asyncio.get_running_loop()
+    # A signal that is ignored at the start stays ignored, as with nohup.
+    caught = [n for n in _RELAYED_SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+    for number in caught:
+        loop.add_signal_handler(number, pass_on, number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)
+            if number in (signal.SIGTERM, signal.SIGHUP, *_TTY_SIGNALS):
+                # The program has ended; what is left to do takes seconds, and loses nothing if
+                # it is done by the next process.
+                signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
+
+
+def _is_foreground() -> bool:
+    """Return whether this process and the program are in the foreground of a terminal."""
+    with suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+        try:
+            return os.tcgetpgrp(terminal) == os.getpgrp()
+        finally:
+            os.close(terminal)
+    return False

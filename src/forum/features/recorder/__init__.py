@@ -1,0 +1,9 @@
+"""Recorder: record programs that Forum does not run, and use the engine from Python."""
+
+from forum.feature import Feature, FeatureCommand
+
+FEATURE = Feature(
+    "recorder",
+    commands=(FeatureCommand("hook", "recorder.cli:hook", "Serve", "mcp", "Record Claude Code"),),
+    endpoints="recorder.http:REPORTS",
+)

@@ -1,0 +1,57 @@
+"""The README of each feature: short, and what it names is what the feature has."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forum.feature import Feature, load_part
+from forum.features import FEATURES
+
+FOLDER = Path(__file__).parents[2] / "src/forum/features"
+MAX_LINES = 12
+
+
+def read_bullets(feature: Feature) -> dict[str, str]:
+    """Return what the page of a feature says, by the word that each line begins with."""
+    text = (FOLDER / feature.name / "README.md").read_text()
+    return dict(re.findall(r"^- (\w[\w ]*): (.*)\.$", text, flags=re.MULTILINE))
+
+
+def list_names(bullet: str) -> set[str]:
+    """Return the names in a line; what follows a semicolon is not the feature's own."""
+    return set(re.findall(r"`([^`]+)`", bullet.partition(";")[0]))
+
+
+def test_each_folder_is_a_feature_of_the_list() -> None:
+    """A folder without a line in the list would be code that nobody can reach."""
+    folders = {path.parent.name for path in FOLDER.glob("*/__init__.py")}
+
+    assert folders == {feature.name for feature in FEATURES}
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_the_page_of_a_feature_names_what_it_has(feature: Feature) -> None:
+    """A reader decides by these lines whether the folder is the one to look into."""
+    bullets = read_bullets(feature)
+    endpoints = load_part(feature.endpoints) if feature.endpoints else ()
+    kinds = load_part(feature.kinds) if feature.kinds else ()
+
+    assert list(bullets) == ["Commands", "Kinds", "Endpoints", "Settings", "Read first", "More"]
+    assert list_names(bullets["Commands"]) == {command.name for command in feature.commands}
+    assert list_names(bullets["Kinds"].partition(" of its own")[0]) == {kind.name for kind in kinds}
+    assert list_names(bullets["Endpoints"]) == {
+        f"{endpoint.method} {endpoint.path}" for endpoint in endpoints
+    }
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_the_page_of_a_feature_is_short_and_names_files_that_exist(feature: Feature) -> None:
+    """It is read before the code, and a file that has moved sends the reader astray."""
+    folder = FOLDER / feature.name
+    text = (folder / "README.md").read_text()
+    files = re.findall(r"`([a-z_]+\.py|[a-z_]+/)`", text)
+
+    assert len(text.splitlines()) <= MAX_LINES
+    assert "`" in read_bullets(feature)["Read first"]
+    assert [name for name in files if not (folder / name).exists()] == []

@@ -1,0 +1,77 @@
+"""Each feature can be left out: the rest works, and nothing of it is loaded."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forum.features import FEATURES
+from tests.surfaces.terminal import Terminal
+
+PROGRAM = """
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("forum.features.MISSING."):
+            raise ModuleNotFoundError(f"{name} was deleted", name=name)
+
+from forum import features
+features.FEATURES = tuple(each for each in features.FEATURES if each.name != "MISSING")
+sys.meta_path.insert(0, Missing())
+from forum.__main__ import main
+main()
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    """Return an empty project."""
+    return Terminal(tmp_path)
+
+
+STILL_IMPORTED = {"council", "retention", "symposium"}
+"""Features that surfaces of the kernel import; the contracts of pyproject.toml list by which."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            feature.name,
+            marks=[pytest.mark.xfail(reason="the kernel imports it", strict=True)]
+            if feature.name in STILL_IMPORTED
+            else [],
+        )
+        for feature in FEATURES
+    ],
+)
+def test_the_rest_works_without_a_feature(terminal: Terminal, name: str) -> None:
+    """Help, a run from request to answer, its view, and a verification need no feature."""
+
+    def call(*arguments: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM.replace("MISSING", name), *arguments],
+            cwd=terminal.folder,
+            env=terminal.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    shown = call("--help")
+    for feature in FEATURES:
+        for command in feature.commands:
+            assert (command.summary in shown) == (feature.name != name)
+    call("init")
+    run = json.loads(call("submit", "Name a river.", "--cmd", "cat", "--json"))["run"]
+    call("runs")
+    call("show", run)
+    # Nobody cosigns without witnesses, and a verification does not say otherwise.
+    verified = call("ledger", "verify", status=3 if name == "witness" else 0)
+    assert ("not-witnessed" in verified) == (name == "witness")
