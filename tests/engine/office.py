@@ -149,9 +149,9 @@ class _Runner(LocalRunner):
         super().__init__(engine)
         self.lock, self.asked = asyncio.Lock(), False
 
-    async def enqueue_run(self, run: str) -> None:
+    def enqueue_run(self, run: str) -> None:
         self.asked = True
-        await super().enqueue_run(run)
+        super().enqueue_run(run)
 
 
 class Office:
@@ -199,7 +199,7 @@ class Office:
         beside = asyncio.ensure_future(_nothing() if meanwhile is None else meanwhile(self))
         attending = asyncio.ensure_future(self._attend(runner))
         for each in {run, *self.store.runs("", 1000)} - {LOG_RUN}:
-            await runner.enqueue_run(each)
+            runner.enqueue_run(each)
         try:
             while True:
                 runner.asked = False
@@ -220,8 +220,18 @@ class Office:
 
     def attend(self) -> None:
         """Look at the alarms at once, from another thread, while this office works."""
-        looking = self.engine.dispatch_due_runs(self._runner)
+        looking = self.dispatch_due_runs(self._runner.enqueue_run)
         asyncio.run_coroutine_threadsafe(looking, self._loop).result()
+
+    async def dispatch_due_runs(self, enqueue: Callable[[str], None]) -> bool:
+        """Do what is due, as a worker does; return whether more may be due."""
+        batch = await asyncio.to_thread(self.engine.claim_due)
+        for claim in batch.claims:
+            if not self.engine.wake_driver(claim) and (
+                not await self.engine.attend_to_reported(claim)
+            ):
+                enqueue(claim.run)
+        return batch.is_full
 
     def _rings_soon(self) -> bool:
         alarms = self.store.timers(None, 1000, due=False)
@@ -230,7 +240,7 @@ class Office:
     async def _attend(self, runner: "_Runner") -> None:
         while True:
             async with runner.lock:
-                await self.engine.dispatch_due_runs(runner)
+                await self.dispatch_due_runs(runner.enqueue_run)
             await asyncio.sleep(0.01)
 
     def do(self, order: RunRequest, run: str = RUN) -> Run:

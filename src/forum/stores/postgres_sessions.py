@@ -137,6 +137,7 @@ class LimitedSession(psycopg.Connection[TupleRow]):
 
         A peer that acknowledges keep-alives and passes nothing on would be listened to for ever.
         """
+        self._heard_at = self._heard_at or monotonic()  # it has just been opened
         notes = list(self.notifies(timeout=seconds, stop_after=1))
         if notes:
             self._heard_at = monotonic()
