@@ -40,7 +40,7 @@ from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, Kinds, Outcome
 from forum.ledger.log import Ledger
-from forum.ledger.ports import Amount, BudgetAccount, EntryWrite, Position, Store, Timer
+from forum.ledger.ports import Amount, BudgetAccount, EntryStore, EntryWrite, Position, Store, Timer
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.models import make_model
 from forum.runs.call_rules import CURRENT_RULES
@@ -78,7 +78,7 @@ class Cut(BaseException):
 class Power:
     """What a process lives on: it fails at one commit, before or after it, and for good."""
 
-    def __init__(self, store: Store, commits: int, *, persisted: bool) -> None:
+    def __init__(self, store: EntryStore, commits: int, *, persisted: bool) -> None:
         self._store, self._left, self._persisted = store, commits, persisted
         self.failed = False
 

@@ -14,7 +14,7 @@ from forum.errors import DatabaseInUse, PositionTaken
 from forum.ledger.body import text_content
 from forum.stores import postgres, postgres_partitions, postgres_upgrade
 from forum.stores.postgres import PostgresStore, partition_database, upgrade_schema
-from forum.stores.sql_store import load_queries
+from forum.stores.sql_schema import load_queries
 from tests.soak.cluster import scratch_database
 from tests.stores.statements import postgres_plan
 from tests.support import Chain, data_of

@@ -49,7 +49,7 @@ from forum.ledger.key_rotation import (
     sign_rotation,
 )
 from forum.ledger.log import Ledger, check_strand_head, read_strand_entries
-from forum.ledger.ports import Reader, Store
+from forum.ledger.ports import EntryReader, Reader, TreeReader
 from forum.ledger.row_checks import has_tree
 from forum.ledger.sequencer import Publication
 from forum.ledger.strand import (
@@ -726,7 +726,7 @@ def _draft_epoch(old: tlog.SigningKey | None, held: tlog.Checkpoint, reason: str
     return Draft(step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies)
 
 
-def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
+def _count_unsigned(reader: EntryReader | None, held: tlog.Checkpoint) -> int:
     """Return how many entries of an ended log no signed tree has."""
     if reader is None:
         return 0
@@ -734,7 +734,7 @@ def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
     return waiting + max(0, reader.head().size - held.size)
 
 
-def _may_be_recorded(following: Store, error: BaseException) -> bool:
+def _may_be_recorded(following: EntryReader, error: BaseException) -> bool:
     """Return whether the next epoch may have an entry, which says how the log before it ended."""
     if isinstance(error, StoreConnectionLost):
         return True  # a commit that was sent may still succeed
@@ -744,7 +744,7 @@ def _may_be_recorded(following: Store, error: BaseException) -> bool:
         return True
 
 
-def _find_stored(reader: Reader | None, origin: str) -> tlog.Checkpoint:
+def _find_stored(reader: TreeReader | None, origin: str) -> tlog.Checkpoint:
     """Return the largest stored checkpoint whose tree is there; that of no entries without one."""
     most: int | None = None
     while reader is not None and (note := reader.checkpoint(most)) is not None:

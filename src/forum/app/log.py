@@ -724,7 +724,9 @@ class LogOperations:
             self._project.warn(f"verified, but what was seen could not be remembered: {error}")
 
     @contextmanager
-    def _segment_runner(self, reader: ports.Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
+    def _segment_runner(
+        self, reader: ports.TreeReader, jobs: int
+    ) -> "Iterator[SegmentRunner | None]":
         """Start processes that verify segments if the log is long enough; otherwise yield None."""
         if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None

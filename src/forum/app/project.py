@@ -273,7 +273,7 @@ class ProjectContext:
         reader.archive = self.make_archive(reader)
         return reader
 
-    def make_archive(self, reader: ports.Reader) -> ArchiveLookup:
+    def make_archive(self, reader: ports.EntryReader) -> ArchiveLookup:
         """Return what finds the archived runs of a log."""
         return ArchiveLookup(reader, KINDS, self._archive_reader.fetch)
 
@@ -613,7 +613,7 @@ class ProjectContext:
         """Return the trees that this machine has seen; read them before the database is read."""
         return frozenset(map(tlog.parse_checkpoint, self.remembered_checkpoints()))
 
-    def check_continues(self, reader: ports.Reader, seen: Iterable[tlog.Checkpoint]) -> None:
+    def check_continues(self, reader: ports.TreeReader, seen: Iterable[tlog.Checkpoint]) -> None:
         """Raise `TamperDetected` if the database does not continue trees that were seen before.
 
         Lists and sums of an old copy, or of an emptied database, would leave out what is newer.

@@ -110,7 +110,7 @@ def read_session_notes(
     )
 
 
-def _bodies_of(reader: ports.Reader, entry: Entry[Any]) -> tuple[NoteBody, ...]:
+def _bodies_of(reader: ports.BodyReader, entry: Entry[Any]) -> tuple[NoteBody, ...]:
     bodies = {name: read_body(reader, entry, name) for name in entry.bodies}
     return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
 

@@ -31,7 +31,7 @@ class SharedBudgets:
 
     def __init__(
         self,
-        store: ports.Store,
+        store: ports.BudgetStore,
         caps: tuple[shared_caps.SharedCap, ...],
         owner: str,
         quota: tuple[shared_caps.Limit, ...] = (),

@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 from forum.config import WorkerCapacity
 from forum.engine import Claim, Engine
-from forum.ledger.ports import Store
+from forum.ledger.ports import WorkerStore
 from forum.metrics import TAKEOVERS, Sample
 from forum.stores.leased_worker import (
     BEAT_INTERVAL_S,
@@ -47,7 +47,7 @@ class ClaimingWorker(LeasedWorker):
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        store: WorkerStore,
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:

@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from forum import errors
-from forum.ledger.ports import EntryWrite, Store
+from forum.ledger.ports import EntryStore, EntryWrite
 from forum.stores.fork_safety import ForkAware, register_fork_aware
 from forum.stores.threads import start_thread
 
@@ -36,7 +36,7 @@ class _CommitRequest(NamedTuple):
 class GroupCommitter(ForkAware):
     """A committer that serves many writers with one thread and one transaction per group."""
 
-    def __init__(self, store: Store, backlog_limit: int = 1_000_000) -> None:
+    def __init__(self, store: EntryStore, backlog_limit: int = 1_000_000) -> None:
         self._store, self._limit = store, backlog_limit
         self._closed = False
         self._start_thread()

@@ -23,7 +23,7 @@ from forum.ledger import ports
 from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.epochs import previous_epoch
 from forum.ledger.strand import ENDED_MARK, LOST_COMMITS_MARK
-from forum.stores import postgres_partitions, postgres_upgrade, sql_store
+from forum.stores import postgres_partitions, postgres_upgrade, sql_queries, sql_schema, sql_store
 from forum.stores.catalogue import (
     Catalogue,
     collect_objects,
@@ -51,6 +51,7 @@ from forum.stores.postgres_tenants import (
     separate_log,
     separate_logs,
 )
+from forum.stores.sql_queries import QueryExecutor
 from forum.tlog import EMPTY_ROOT, Hash, TileId
 from forum.tracing import SpanName, begin_span
 
@@ -108,7 +109,7 @@ class _PostgresQueries(sql_store.SqlReader):
             strands=strands,
             ns=ns,
             names=names,
-            size=sql_store.MAX_SMALL_BODY_BYTES,
+            size=sql_queries.MAX_SMALL_BODY_BYTES,
             **self._strand_bounds([place[:2] for place in places]),
         )
 
@@ -131,11 +132,11 @@ class PostgresReader(_PostgresQueries):
 
     def check_catalogue(self) -> ports.CatalogueCheck:
         """Compare the catalogue of the database with what the migrations of this release make."""
-        sql_store.check_not_forked(self._process)
+        sql_queries.check_not_forked(self._process)
         return _check_catalogue(self._db)
 
     def _fetch(self, query: str, parameters: dict[str, object]) -> list[Any]:
-        sql_store.check_not_forked(self._process)
+        sql_queries.check_not_forked(self._process)
         return _fetch(self._db, query, parameters)
 
 
@@ -305,7 +306,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         self.lineage.move()
         self._moves += 1
 
-    def _check_not_moving(self, execute: sql_store.QueryExecutor) -> None:
+    def _check_not_moving(self, execute: QueryExecutor) -> None:
         """Raise `LogPaused` while the log is copied: what is erased must not be in the copy."""
         if execute("move").fetchall() and execute("end_lost_move").rowcount == 0:
             raise errors.LogPaused(self._origin)
@@ -440,9 +441,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
                     execute("remove_bodies", **place)
                     execute("remove_entry", **place)
 
-    def _remove_waiting(
-        self, execute: sql_store.QueryExecutor, seq: int, keys: Sequence[PendingKey]
-    ) -> None:
+    def _remove_waiting(self, execute: QueryExecutor, seq: int, keys: Sequence[PendingKey]) -> None:
         """Remove entries from their pending commit.
 
         Raises `ConcurrentUpdate` if one of them is no longer pending.
@@ -597,7 +596,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         self._guard.check()
 
     @contextmanager
-    def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
+    def _write_transaction(self, doing: str) -> Iterator[QueryExecutor]:
         with self._write_connection(doing) as db, db.transaction():
             yield partial(_execute, db, log=self._log)
 
@@ -671,7 +670,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
             first.setdefault((record.position.run, record.position.strand), record)
         unknown = [record for strand, record in first.items() if strand not in confirmed]
         self._guard.check_predecessors(db, [record for record in unknown if record.position.n])
-        if len(confirmed) > sql_store.MAX_CACHED_STRANDS:
+        if len(confirmed) > sql_queries.MAX_CACHED_STRANDS:
             confirmed.clear()
         confirmed.update(first)
 
@@ -722,7 +721,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         db.execute(_SQL["add_bodies"], (self._log, *columns))
 
     def _open_accounts(
-        self, execute: sql_store.QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
+        self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
     ) -> None:
         caps = {
             name: [getattr(account.cap, name) for account in accounts]
@@ -730,7 +729,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         }
         execute("open_accounts", runs=[a.run for a in accounts], **caps)
 
-    def _set_timers(self, execute: sql_store.QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
+    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         # One statement cannot change a row twice, so keep only the last time of each timer.
         last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
         for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
@@ -739,12 +738,12 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
                 execute(query, runs=runs, strands=strands, ats=ats)
 
-    def _add_timers(self, execute: sql_store.QueryExecutor, timers: Sequence[ports.Timer]) -> None:
+    def _add_timers(self, execute: QueryExecutor, timers: Sequence[ports.Timer]) -> None:
         if timers:
             runs, strands, ats = (list(column) for column in zip(*timers, strict=True))
             execute("add_alarms", runs=runs, strands=strands, ats=ats)
 
-    def _add_ended(self, execute: sql_store.QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
+    def _add_ended(self, execute: QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
         execute("add_ended", runs=[e.run for e in ends], parents=[e.parent for e in ends])
 
     def _claim_due_timers(
@@ -761,7 +760,7 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index on the prefix, so that neighbours go to the same page.
-        prefixes = sql_store.leaf_prefixes(leaves)
+        prefixes = sql_queries.leaf_prefixes(leaves)
         rows = sorted((prefix, idx) for idx, prefix in enumerate(prefixes, first))
         columns = ([row[0] for row in rows], [row[1] for row in rows])
         db.execute(_SQL["add_leaves"], (self._log, *columns))
@@ -900,7 +899,7 @@ def upgrade_schema(
     return [migration.number for migration in missing]
 
 
-def _create_schema(db: Connection, migrations: Sequence[sql_store.Migration]) -> None:
+def _create_schema(db: Connection, migrations: Sequence[sql_schema.Migration]) -> None:
     """Apply all migrations in one transaction: nobody has used the tables yet."""
     with db.transaction():
         for migration in migrations:
@@ -990,7 +989,7 @@ def _partition_table(db: Connection, table: str, width: int) -> bool:
 
 def _missing_migrations(
     db: Connection, *, post: bool = False
-) -> tuple[int, list[sql_store.Migration]]:
+) -> tuple[int, list[sql_schema.Migration]]:
     """Return the version of a schema, and the migrations that it lacks."""
 
     def column(query: str, has_table: str) -> list[Any]:
@@ -999,7 +998,7 @@ def _missing_migrations(
 
     version = max(column("version", "has_schema"), default=0)
     applied = column("additions", "has_additions")
-    return version, sql_store.missing_migrations("postgres", version, applied, post=post)
+    return version, sql_schema.missing_migrations("postgres", version, applied, post=post)
 
 
 def _check_catalogue(db: Connection) -> ports.CatalogueCheck:
@@ -1008,7 +1007,7 @@ def _check_catalogue(db: Connection) -> ports.CatalogueCheck:
             _, missing = _missing_migrations(db)
             has_additions = _fetch(db, "has_additions", {})[0][0]
             applied = [row[0] for row in _fetch(db, "additions", {})] if has_additions else []
-            migrations = sql_store.load_migrations("postgres")
+            migrations = sql_schema.load_migrations("postgres")
             unknown = describe_unknown_state(migrations, applied, missing=bool(missing))
             if unknown:
                 return ports.CatalogueCheck(not_checked=unknown)
@@ -1024,10 +1023,10 @@ def read_catalogue(db: Connection) -> Catalogue:
     return collect_objects((name, " ".join(line.split())) for name, line in rows)
 
 
-def _record_migration(db: Connection, migration: sql_store.Migration) -> None:
+def _record_migration(db: Connection, migration: sql_schema.Migration) -> None:
     # The previous release refuses to start if forum.migration has a number that it does not know.
     # So migrations that it can work with are recorded in a table that it does not read.
-    if migration.number > sql_store.BASE_SCHEMA_VERSION and migration.is_additive:
+    if migration.number > sql_schema.BASE_SCHEMA_VERSION and migration.is_additive:
         db.execute(_SQL["make_additions"])
         db.execute(_SQL["add_addition"], (migration.number,))
     else:

@@ -25,7 +25,7 @@ from forum import errors
 from forum.ledger.entry import leaf_of
 from forum.ledger.ports import Reader
 from forum.ledger.row_checks import has_tree
-from forum.stores import postgres, postgres_backup, postgres_partitions, sql_store
+from forum.stores import postgres, postgres_backup, postgres_partitions, sql_queries
 from forum.stores.postgres_connections import Connection, translate_errors
 from forum.stores.postgres_sessions import QUERIES, Purpose, connect
 
@@ -275,7 +275,7 @@ class LogMover:
             " CROSS JOIN unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)"
             " JOIN copied_entry e ON (e.log, e.strand, e.n) = (s.log, u.strand, u.n)"
         ).fetchall()
-        prefixes = sql_store.leaf_prefixes([leaf_of(data) for *_, data in rows])
+        prefixes = sql_queries.leaf_prefixes([leaf_of(data) for *_, data in rows])
         found = sorted(zip(prefixes, [idx for _, idx, _ in rows], strict=True))
         if found:
             columns = ([row[place] for row in found] for place in (0, 1))

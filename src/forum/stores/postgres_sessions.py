@@ -31,9 +31,9 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from forum import errors
-from forum.stores import sql_store
+from forum.stores import sql_schema
 
-QUERIES = sql_store.load_queries("postgres")
+QUERIES = sql_schema.load_queries("postgres")
 
 _CONNECT_TIMEOUT_S = 5
 """For each host of an address with several."""

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from forum.config import WorkerCapacity
 from forum.engine import Claim, Engine
-from forum.ledger.ports import Store
+from forum.ledger.ports import WorkerStore
 from forum.stores.claiming_worker import ClaimingWorker
 
 _VERSION = 2
@@ -32,7 +32,7 @@ class QueuedWorker(ClaimingWorker):
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        store: WorkerStore,
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:

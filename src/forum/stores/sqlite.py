@@ -20,7 +20,7 @@ import msgspec
 
 from forum import errors
 from forum.ledger import ports
-from forum.stores import sql_store
+from forum.stores import sql_queries, sql_schema, sql_store
 from forum.stores.catalogue import (
     Catalogue,
     collect_objects,
@@ -28,10 +28,11 @@ from forum.stores.catalogue import (
     describe_unknown_state,
 )
 from forum.stores.fork_safety import ForkAware, block_forks, register_fork_aware
+from forum.stores.sql_queries import QueryExecutor
 from forum.tlog import EMPTY_ROOT, TileId
 from forum.tracing import SpanName, begin_span
 
-_SQL = sql_store.load_queries("sqlite")
+_SQL = sql_schema.load_queries("sqlite")
 _BUSY_TIMEOUT_S = 20.0
 _PROBE_TIMEOUT_S = 1.0
 _PROBE_BYTES = 128 << 10
@@ -123,7 +124,7 @@ class SqliteReader(sql_store.SqlReader):
 
     def _bodies_at(self, places: list[tuple[str, str, int, str]]) -> list[Any]:
         encoded = msgspec.json.encode(places).decode()
-        return self._fetch_rows("bodies_at", places=encoded, size=sql_store.MAX_SMALL_BODY_BYTES)
+        return self._fetch_rows("bodies_at", places=encoded, size=sql_queries.MAX_SMALL_BODY_BYTES)
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
         """Return those indexes, from `start` on, whose leaf the id lookup does not find there.
@@ -133,7 +134,7 @@ class SqliteReader(sql_store.SqlReader):
         """
         stop = start + len(leaves)
         rows = self._fetch_rows("prefixes", start=start, stop=stop)
-        if rows == list(zip(sql_store.leaf_prefixes(leaves))):
+        if rows == list(zip(sql_queries.leaf_prefixes(leaves))):
             return []
         return super().find_misplaced(start, leaves)
 
@@ -142,7 +143,7 @@ class SqliteReader(sql_store.SqlReader):
         db = self._current()
         with db.lock, _translate_errors("reading the schema"):
             version, additions = _version(db), _additions(db)
-            migrations = sql_store.load_migrations("sqlite")
+            migrations = sql_schema.load_migrations("sqlite")
             unknown = describe_unknown_state(migrations, additions, missing=False)
             if unknown:
                 return ports.CatalogueCheck(not_checked=unknown)
@@ -167,7 +168,7 @@ class SqliteReader(sql_store.SqlReader):
 
     def _current(self) -> _SharedConnection:
         """Return the connection; raise `StoreFailed` in a forked child."""
-        sql_store.check_not_forked(self._process)
+        sql_queries.check_not_forked(self._process)
         return self._db
 
 
@@ -259,7 +260,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             own_ids = self._add_own_entries(execute, own, added)
             # This removes own entries too, which a trigger has made pending: their ids are smaller.
             self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
-            prefixes = sql_store.leaf_prefixes([*batch.leaves, *(write.leaf for write in own)])
+            prefixes = sql_queries.leaf_prefixes([*batch.leaves, *(write.leaf for write in own)])
             entries = zip(range(old.size, new.size), [*ids, *own_ids], prefixes, strict=True)
             rows = [(self._log, index, key, prefix) for index, key, prefix in entries]
             self._insert_rows("add_leaves", rows)
@@ -270,7 +271,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
     def _add_own_entries(
         self,
-        execute: sql_store.QueryExecutor,
+        execute: QueryExecutor,
         own: Sequence[ports.EntryWrite],
         added: dict[tuple[str, str], int],
     ) -> list[int]:
@@ -326,7 +327,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 return False
             _apply(
                 self._db,
-                [m for m in sql_store.load_migrations("sqlite") if m.number <= _TAGS_MIGRATION],
+                [m for m in sql_schema.load_migrations("sqlite") if m.number <= _TAGS_MIGRATION],
             )
             # The check above has left the file in rollback mode.
             _use_wal(self._db)
@@ -434,18 +435,18 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         return self._db
 
     @contextmanager
-    def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
+    def _write_transaction(self, doing: str) -> Iterator[QueryExecutor]:
         with self._transaction_unless("is_stopped", doing) as execute:
             yield execute
 
     @contextmanager
-    def _signer_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
+    def _signer_transaction(self, doing: str) -> Iterator[QueryExecutor]:
         """Open a transaction that is needed to sign what was appended."""
         with self._transaction_unless("has_ended", doing) as execute:
             yield execute
 
     @contextmanager
-    def _transaction_unless(self, query: str, doing: str) -> Iterator[sql_store.QueryExecutor]:
+    def _transaction_unless(self, query: str, doing: str) -> Iterator[QueryExecutor]:
         db = self._current()
         with (
             begin_span(SpanName.STORE, doing),
@@ -458,23 +459,23 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             yield self._execute
 
     def _open_accounts(
-        self, execute: sql_store.QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
+        self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
     ) -> None:
         for run, cap in accounts:
             execute("open_account", run=run, **cap._asdict())
 
-    def _set_timers(self, execute: sql_store.QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
+    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         for run, strand, at in alarms:
             if at is None:
                 execute("clear_alarm", run=run, strand=strand)
             else:
                 execute("set_alarm", run=run, strand=strand, at=at)
 
-    def _add_timers(self, execute: sql_store.QueryExecutor, timers: Sequence[ports.Timer]) -> None:
+    def _add_timers(self, execute: QueryExecutor, timers: Sequence[ports.Timer]) -> None:
         for timer in timers:
             execute("add_alarm", **timer._asdict())
 
-    def _add_ended(self, execute: sql_store.QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
+    def _add_ended(self, execute: QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
         for end in ends:
             execute("add_ended", **end._asdict())
 
@@ -729,13 +730,13 @@ def _make_durable(connection: sqlite3.Connection) -> None:
 def _migrate(connection: sqlite3.Connection) -> None:
     with _translate_errors("preparing the schema"):
         if _missing(connection):
-            _apply(connection, sql_store.load_migrations("sqlite"), additive=True)
+            _apply(connection, sql_schema.load_migrations("sqlite"), additive=True)
 
 
-def _missing(connection: sqlite3.Connection) -> list[sql_store.Migration]:
+def _missing(connection: sqlite3.Connection) -> list[sql_schema.Migration]:
     """Return the missing migrations with which older releases keep working."""
     version, applied = _version(connection), _additions(connection)
-    return sql_store.missing_migrations("sqlite", version, applied)
+    return sql_schema.missing_migrations("sqlite", version, applied)
 
 
 def _additions(connection: sqlite3.Connection) -> set[int]:
@@ -748,7 +749,7 @@ def _additions(connection: sqlite3.Connection) -> set[int]:
 
 def _apply(
     connection: sqlite3.Connection,
-    migrations: Sequence[sql_store.Migration],
+    migrations: Sequence[sql_schema.Migration],
     *,
     additive: bool = False,
 ) -> None:
@@ -762,11 +763,11 @@ def _apply(
             if migration.number not in additions:
                 _run_script(connection, migration)
                 connection.execute(_SQL["add_addition"], (migration.number,))
-            if migration.number <= sql_store.BASE_SCHEMA_VERSION or not additive:
+            if migration.number <= sql_schema.BASE_SCHEMA_VERSION or not additive:
                 connection.execute(f"PRAGMA user_version = {migration.number}")
 
 
-def _run_script(connection: sqlite3.Connection, migration: sql_store.Migration) -> None:
+def _run_script(connection: sqlite3.Connection, migration: sql_schema.Migration) -> None:
     for statement in migration.sql.split(";\n"):
         connection.execute(statement)
 
@@ -799,7 +800,7 @@ def _is_only_connection(connection: sqlite3.Connection) -> bool:
 
 def _check_version(connection: sqlite3.Connection) -> None:
     """Raise `SchemaTooNew` if the schema is newer than this release."""
-    sql_store.missing_migrations("sqlite", _version(connection))
+    sql_schema.missing_migrations("sqlite", _version(connection))
 
 
 def _version(connection: sqlite3.Connection) -> int:
