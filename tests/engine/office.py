@@ -35,7 +35,7 @@ from forum.engine import (
 )
 from forum.feature import load_kinds
 from forum.features import FEATURES
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, Kinds, Outcome

@@ -18,7 +18,7 @@ from forum.engine import (
     replay_run,
 )
 from forum.errors import GateAlreadyDecided, ReplayMiss, StoreFailed
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.ports import EntryStore, EntryWrite, Position
