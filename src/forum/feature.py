@@ -52,6 +52,8 @@ class Feature(NamedTuple):
     """What finds the claims in the replies of agents, a `ClaimFinder`."""
     report_patience: str = ""
     """How long reported runs stay open: a function of the sections, returns `ReportPatience`."""
+    record_configuration: str = ""
+    """What records with which team and roster a process of a project begins to serve."""
     sections: tuple[str, ...] = ()
     """The sections of the project file without which no server would start, and that it reads."""
     server: str = ""
@@ -61,7 +63,7 @@ class Feature(NamedTuple):
     worker: str = ""
     """What it does beside a worker: of the ledger, a context manager."""
     subcommands: tuple[tuple[str, str], ...] = ()
-    """Its commands of click in groups of the kernel: the group, and the command."""
+    """Its commands of click in groups of others: the group, and the command."""
     tools: str = ""
     """Its tools of MCP, a sequence of `ToolDeclaration`."""
     doctor: str = ""
