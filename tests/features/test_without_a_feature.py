@@ -32,7 +32,7 @@ def terminal(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path)
 
 
-STILL_IMPORTED = {"council", "retention", "symposium"}
+STILL_IMPORTED = {"council", "symposium"}
 """Features that surfaces of the kernel import; the contracts of pyproject.toml list by which."""
 
 

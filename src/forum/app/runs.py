@@ -21,7 +21,7 @@ from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
 from forum.errors import TENANT_SCOPE, BadSettings, Malformed, QuotaReached, StoreFailed
-from forum.feature import load_parts
+from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger import ports
@@ -41,6 +41,7 @@ from forum.runs.report_closing import DEFAULT_PATIENCE, ReportPatience
 from forum.runs.run_comparison import Divergence
 from forum.runs.shared_caps import LEDGER, Period, SharedCap, tenant_limits
 from forum.runs.team_settings import read_gate_rules, read_shared_caps
+from forum.section_reader import SectionTables
 
 _GAUGES_TIMEOUT_S = 1.0
 """How long a scrape waits for what is read from the database."""
@@ -89,8 +90,8 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
 
 def load_claim_finder() -> "ClaimFinder":
     """Return what finds claims in replies; without such a feature, nothing is found."""
-    finder: ClaimFinder = next(load_parts(FEATURES, "find_claims"), lambda _text, _receipts: ())
-    return finder
+    finder: ClaimFinder = lambda _text, _receipts: ()  # noqa: E731  its parameters have types
+    return load_only_part(FEATURES, "find_claims", finder)
 
 
 def _open_encoder() -> "AnswerEncoder | None":
@@ -170,11 +171,8 @@ class RunOperations:
 
     def _report_patience(self) -> ReportPatience:
         """Return how long reported runs stay open, as the section of a feature says, if any."""
-        read = next(load_parts(FEATURES, "report_patience"), None)
-        patience: ReportPatience = (
-            read(self._project.settings.sections) if read else DEFAULT_PATIENCE
-        )
-        return patience
+        read: Callable[[SectionTables], ReportPatience] = lambda _: DEFAULT_PATIENCE  # noqa: E731
+        return load_only_part(FEATURES, "report_patience", read)(self._project.settings.sections)
 
     def _choose_worker(self) -> "tuple[type[ClaimingWorker], str]":
         """Return the class of workers that the settings name, and the address of its queue."""

@@ -38,12 +38,12 @@ FEATURES = (
     recorder.FEATURE,
     tenants.FEATURE,
     telemetry.FEATURE,
+    oidc.FEATURE,
     webhooks.FEATURE,
     backup.FEATURE,
     archive.FEATURE,
     chat_api.FEATURE,
     claims.FEATURE,
-    oidc.FEATURE,
     pages.FEATURE,
     symposium.FEATURE,
 )
