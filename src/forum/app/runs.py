@@ -20,7 +20,14 @@ from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
-from forum.errors import TENANT_SCOPE, BadSettings, Malformed, QuotaReached, StoreFailed
+from forum.errors import (
+    TENANT_SCOPE,
+    BadSettings,
+    BudgetSliceExhausted,
+    Malformed,
+    QuotaReached,
+    StoreFailed,
+)
 from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.installation import require_extra
@@ -230,13 +237,15 @@ class RunOperations:
         self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
         run, order = new_run_id(), self._with_recorded_rules(order, is_fork=is_fork)
-        return self.budgets.spend(
-            self.budgets.run_limits(actor, order.lanes),
-            ports.Spend(runs=1),
-            lambda charges: accept_run(
-                self._project.ledger, run, order, actor, origin, ticket, charges=charges
-            ),
-        )
+        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        while True:
+            try:
+                return accept_run(
+                    ledger, run, order, actor, origin, ticket, charges=attempts.charges()
+                )
+            except BudgetSliceExhausted as refused:
+                attempts.take_slice(refused)
 
     async def submit_async(
         self,
@@ -253,13 +262,15 @@ class RunOperations:
         if self._project.settings.quota.runs_at_once is not None:
             await asyncio.to_thread(self.check_quota)
         run, order = new_run_id(), self._with_recorded_rules(order)
-        return await self.budgets.spend_async(
-            self.budgets.run_limits(actor, order.lanes),
-            ports.Spend(runs=1),
-            lambda charges: accept_run_async(
-                self._project.ledger, run, order, actor, past, ticket, charges=charges
-            ),
-        )
+        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        while True:
+            try:
+                return await accept_run_async(
+                    ledger, run, order, actor, past, ticket, charges=attempts.charges()
+                )
+            except BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
 
     def check_quota(self) -> None:
         """Raise `QuotaReached` if this tenant may not have another run that has not ended.

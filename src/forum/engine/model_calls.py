@@ -449,15 +449,19 @@ class ModelCaller:
         if budgets is None or not limits:
             return await self.strand.append_exclusive_async(*drafts)
 
-        async def claim(charges: tuple[BudgetSliceCharge, ...]) -> tuple[strand.RecordedEntry, ...]:
-            *before, last = drafts
-            last = msgspec.structs.replace(last, effects=(*last.effects, *charges))
-            recorded = await self.strand.append_exclusive_async(*before, last)
-            # Only after the commit: a refused charge must not be settled by the reply.
-            self._open_charges = charges
-            return recorded
-
-        return await budgets.spend_async(limits, Spend(amount.usd, amount.tokens), claim)
+        *before, last = drafts
+        attempts = budgets.attempts(limits, Spend(amount.usd, amount.tokens))
+        while True:
+            charges = attempts.charges()
+            charged = msgspec.structs.replace(last, effects=(*last.effects, *charges))
+            try:
+                recorded = await self.strand.append_exclusive_async(*before, charged)
+            except errors.BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
+            else:
+                # Only after the commit: a refused charge must not be settled by the reply.
+                self._open_charges = charges
+                return recorded
 
     async def _find_limits(self) -> tuple[Limit, ...]:
         """Return the limits of shared caps that apply to this task."""

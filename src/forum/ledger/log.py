@@ -153,6 +153,7 @@ class Ledger:
 
     def new_strand(self, run: str, name: str) -> Strand:
         """Return a strand that the caller knows to be empty, without reading it."""
+        _check_name(run)
         return Strand(self.writer, run, name, new=True)
 
     def start_strands(self, starts: Sequence[StrandStart]) -> list[RecordedEntry | None]:
@@ -254,15 +255,7 @@ class Ledger:
     def draft_opening(self, actor: str) -> Draft:
         """Return the first entry of a run that is opened now."""
         newest = self.store.checkpoint()
-        return _opening_draft(actor, tlog.parse_checkpoint(newest) if newest else None)
-
-    async def open_new_run_async(
-        self, run: str, actor: str, past: tlog.Checkpoint | None, *first: Draft
-    ) -> None:
-        """Open a run with a newly generated name after a given checkpoint, without any read."""
-        _check_name(run)
-        strand = Strand(self.writer, run, MAIN_STRAND, new=True)
-        await strand.append_async(_opening_draft(actor, past), *first)
+        return opening_draft(actor, tlog.parse_checkpoint(newest) if newest else None)
 
     def close_run(
         self,
@@ -431,7 +424,8 @@ def _check_name(run: str) -> None:
         )
 
 
-def _opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
+def opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
+    """Return the first entry of a run that is opened after a checkpoint, if there is one."""
     facts = RunOpenFacts(past.size, past.root.hex()) if past else RunOpenFacts()
     return Draft("run/open", actor, facts)
 
