@@ -131,7 +131,6 @@ class PostgresReader(_PostgresQueries):
         self._db, self._log, self._process = connection, log, os.getpid()
 
     def check_catalogue(self) -> ports.CatalogueCheck:
-        """Compare the catalogue of the database with what the migrations of this release make."""
         sql_queries.check_not_forked(self._process)
         return _check_catalogue(self._db)
 
@@ -200,11 +199,6 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
             raise
 
     def append(self, records: Sequence[ports.EntryWrite]) -> None:
-        """Commit all records durably, or none of them.
-
-        Raises `PositionTaken`, and the errors of the effects of the records.
-        """
-
         def write() -> None:
             with self._write_connection("appending") as db:
                 self._append_with_retry(db, records)
@@ -212,8 +206,6 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         self._write_where_it_is(write)
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed checkpoint; what another process heard of the witnesses stays below it."""
-
         def write() -> None:
             with self._write_transaction("publishing") as execute:
                 if not self._save_checkpoint(execute, size, note).rowcount:
@@ -338,11 +330,6 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         tiles: Mapping[TileId, bytes],
         own: Sequence[ports.EntryWrite] = (),
     ) -> None:
-        """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
-
-        Raises `ConcurrentUpdate` if the head is not `old` or the batch is no longer pending, and
-        `PositionTaken` if a row has the position of an own entry.
-        """
         moves = self._moves
         try:
             self._advance_head(old, new, batch, tiles, own)
@@ -422,10 +409,6 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         return strands
 
     def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
-        """Move pending entries and their bodies to the quarantine, in one transaction.
-
-        Raises `ConcurrentUpdate` if an entry is no longer pending.
-        """
         keys: Sequence[PendingKey] = batch.keys
         by_commit: dict[int, list[PendingKey]] = {}
         for key in keys:
@@ -472,7 +455,6 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         return self._connections.try_lead(self._log)
 
     def find_sequencer(self) -> ports.SequencerSession | None:
-        """Return the session that holds the lock of the sequencer, if one does."""
         rows = self._fetch_rows("sequencer_session")
         return ports.SequencerSession(*rows[0]) if rows else None
 
@@ -529,7 +511,6 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
             connections.close()
 
     def check_catalogue(self) -> ports.CatalogueCheck:
-        """Compare the catalogue of the database with what the migrations of this release make."""
         with self._connection("reading the catalogue") as db:
             return _check_catalogue(db)
 
@@ -584,12 +565,10 @@ class PostgresStore(_PostgresQueries, sql_store.SqlStore):
         return head, has_mark
 
     def require_history(self, head: ports.TreeHead) -> None:
-        """Write nothing unless the tree is one that continues this one."""
         with self._connection("comparing trees") as db:
             self._guard.require(db, head)
 
     def check_history(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen, or `LogEnded`."""
         if self._guard.has_ended:
             with self._write_connection("looking for the log"):
                 return  # its next epoch could not begin, and it goes on

@@ -191,10 +191,6 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             raise
 
     def append(self, records: Sequence[ports.EntryWrite]) -> None:
-        """Commit all records durably, or none of them.
-
-        Raises `PositionTaken`, and the errors of the effects of the records.
-        """
         added: dict[tuple[str, str], int] = {}
         with self._write_transaction("appending") as execute:
             rows = [
@@ -239,11 +235,6 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         tiles: Mapping[TileId, bytes],
         own: Sequence[ports.EntryWrite] = (),
     ) -> None:
-        """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
-
-        Raises `ConcurrentUpdate` if the head is not `old` or the batch is no longer pending, and
-        `PositionTaken` if a row has the position of an own entry.
-        """
         ids = batch.keys
         added: dict[tuple[str, str], int] = {}
         with self._signer_transaction("sequencing") as execute:
@@ -298,10 +289,6 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         return ids
 
     def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
-        """Move pending entries and their bodies to the quarantine, in one transaction.
-
-        Raises `ConcurrentUpdate` if an entry has been removed or changed since it was read.
-        """
         with self._signer_transaction("setting rows aside") as execute:
             for key, row in zip(batch.keys, batch.rows, strict=True):
                 execute("add_quarantine", id=key)
@@ -334,7 +321,6 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             return True
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Store a signed checkpoint; what another process heard of the witnesses stays below it."""
         with self._signer_transaction("publishing") as execute:
             self._save_checkpoint(execute, size, note)
 
@@ -356,7 +342,6 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         return _FileWatch(self._path)
 
     def beat(self, worker: str, lease_s: float, early_s: float) -> list[str]:  # noqa: ARG002
-        """Renew the lease of a worker, and return the workers whose lease had expired."""
         with self._write_transaction("holding a lease") as execute:
             lost = [row[0] for row in execute("lost_workers").fetchall()]
             execute("cut_leases", most=round(ports.MAX_LEASE_S * 1e6))
@@ -399,6 +384,9 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         except OSError as error:
             why, code = error.strerror or str(error), _DISK_ERRORS.get(error.errno or 0)
             raise _make_error(f"writing beside {self._path}", why, code) from error
+
+    def require_history(self, head: ports.TreeHead) -> None:
+        """Do nothing: no other server takes the place of a file and lacks commits."""
 
     def check_history(self) -> None:
         """Raise `LogEnded` if the next epoch has begun."""
