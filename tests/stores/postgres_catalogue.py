@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from forum.stores import catalogue, postgres, sql_schema
+from forum.stores import catalogue, postgres, postgres_schema, sql_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from tests.soak.cluster import scratch_database
 
@@ -33,7 +33,7 @@ def generate_catalogue(url: str) -> bytes:
 
 def _read_state(url: str, *, partitioned: bool, last_post: int) -> catalogue.Catalogue:
     """Return the catalogue of a new database, with the later migrations up to one of them."""
-    first = postgres._PARTITION_MIGRATION if partitioned else 0  # noqa: SLF001  as an old release
+    first = postgres_schema._PARTITION_MIGRATION if partitioned else 0  # noqa: SLF001  as an old release
     migrations = [
         migration
         for migration in sql_schema.load_migrations("postgres")
@@ -44,9 +44,9 @@ def _read_state(url: str, *, partitioned: bool, last_post: int) -> catalogue.Cat
         patch.object(postgres, "_PARTITION_MIGRATION", first),
         patch.object(sql_schema, "load_migrations", lambda _: migrations),
     ):
-        postgres.upgrade_schema(place, post=True)
+        postgres_schema.upgrade_schema(place, post=True)
         with connect(place, Purpose.LONG) as db:
-            return postgres.read_catalogue(db)
+            return postgres_schema.read_catalogue(db)
 
 
 if __name__ == "__main__":

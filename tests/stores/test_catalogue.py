@@ -11,9 +11,11 @@ import psycopg
 import pytest
 
 from forum.ledger.ports import CatalogueCheck
-from forum.stores import postgres, sql_schema, sqlite
+from forum.stores import postgres_schema, sql_schema, sqlite
 from forum.stores.catalogue import load_postgres_forms
-from forum.stores.postgres import PostgresReader, PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_reader import PostgresReader
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from tests.soak.cluster import scratch_database
 from tests.stores import postgres_catalogue
@@ -177,16 +179,16 @@ def test_every_way_of_an_upgrade_ends_in_an_expected_catalogue(
     """Partitions before or after tags are required, and before or after rows: all are honest."""
     with scratch_database(postgres_url) as url:
         with monkeypatch.context() as old:
-            old.setattr(postgres, "_PARTITION_MIGRATION", first_partitioned)
+            old.setattr(postgres_schema, "_PARTITION_MIGRATION", first_partitioned)
             upgrade_schema(url)
         checks = [check_store(url)]
-        postgres.partition_database(url, 4)
+        postgres_schema.partition_database(url, 4)
         checks.append(check_store(url))
         upgrade_schema(url, post=True)
         checks.append(check_store(url))
         with connect(url, Purpose.LONG) as db:
             db.execute("SELECT setval('forum.strand_id_seq', 100)")
-            postgres.add_partitions(db, 20)
+            postgres_schema.add_partitions(db, 20)
         checks.append(check_store(url))
 
     assert checks == [HONEST] * 4

@@ -13,7 +13,7 @@ import pytest
 
 from forum.app import Forum
 from forum.errors import StoreFailed
-from forum.stores.postgres import upgrade_schema
+from forum.stores.postgres_schema import upgrade_schema
 from forum.verify import State
 from tests.conftest import ROOT
 from tests.soak.cluster import scratch_database

@@ -20,8 +20,9 @@ from forum.errors import (
     StoreTimedOut,
     TransactionPooler,
 )
-from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_connections import PostgresConnections, translate_errors
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.postgres_sessions import LimitedSession, Purpose, RetryDelay, connect
 from tests.networks import SeparateNetwork, can_make_networks
 from tests.poolers import pooled

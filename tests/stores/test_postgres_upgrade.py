@@ -13,8 +13,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from forum.errors import StoreFailed, UpgradeBlocked
-from forum.stores import postgres, postgres_upgrade, sql_schema
-from forum.stores.postgres import partition_database, upgrade_schema
+from forum.stores import postgres, postgres_schema, postgres_upgrade, sql_schema
+from forum.stores.postgres_schema import partition_database, upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from forum.stores.postgres_tenants import separate_logs
 from tests.soak.cluster import scratch_database
@@ -116,8 +116,8 @@ def test_no_migration_makes_readers_or_writers_wait(
     upto = [migration for migration in MIGRATIONS if migration.number <= number]
     monkeypatch.setattr(sql_schema, "load_migrations", lambda _: upto)
     if number < TENANTS:
-        monkeypatch.setattr(postgres, "list_unseparated", lambda _: [])
-        monkeypatch.setattr(postgres, "grant_to_tenants", lambda _: None)
+        monkeypatch.setattr(postgres_schema, "list_unseparated", lambda _: [])
+        monkeypatch.setattr(postgres_schema, "grant_to_tenants", lambda _: None)
     with scratch_database(postgres_url) as url:
         older_database(url, number)
         tables = tables_of(url)
@@ -217,7 +217,7 @@ def test_the_partitioning_of_tables_names_who_keeps_them(
 ) -> None:
     """A session that connected after the command had looked for others."""
     monkeypatch.setattr(postgres_upgrade, "_PATIENCE_S", 0.2)
-    monkeypatch.setattr(postgres, "_check_unused", lambda _: None)
+    monkeypatch.setattr(postgres_schema, "_check_unused", lambda _: None)
     with scratch_database(postgres_url) as url:
         older_database(url, 9999)
         with (

@@ -33,7 +33,7 @@ from forum.ledger.ports import (
     TreeHead,
 )
 from forum.ledger.sequencer import Sequencer
-from forum.stores import postgres, sql_appending, sql_queries
+from forum.stores import postgres_appending, sql_appending, sql_queries
 from forum.stores.group_commit import GroupCommitter
 from forum.stores.postgres import PostgresStore
 from forum.tlog import EMPTY_ROOT, Checkpoint, Hash, Note, Signature, TileId, Tree
@@ -894,7 +894,7 @@ def test_groups_that_charge_the_same_runs_do_not_stand_in_each_others_way(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes come to the same runs in opposite orders; locked as they come: a deadlock."""
-    monkeypatch.setattr(postgres, "_MAX_ATTEMPTS", 1)
+    monkeypatch.setattr(postgres_appending, "_MAX_ATTEMPTS", 1)
     stores, runs = [store_factory() for _ in range(2)], [f"{n}" for n in range(8)]
     opened = tuple(OpenBudgetAccount(run, Amount(calls=NO_LIMIT)) for run in runs)
     stores[0].append([Chain(store_factory.origin).next(effects=opened)])

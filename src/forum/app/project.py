@@ -510,9 +510,9 @@ class ProjectContext:
     def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
         if self.settings.database:
             with require_extra("postgres"):
-                from forum.stores import postgres
+                from forum.stores.postgres_reader import open_reader
 
-            return postgres.open_reader(self.settings.database, origin, self.settings.databases)
+            return open_reader(self.settings.database, origin, self.settings.databases)
         from forum.stores import sqlite
 
         if not self.settings.ledger_file.exists():

@@ -233,6 +233,20 @@ def make_pool(
     )
 
 
+def fetch_rows(
+    db: psycopg.Connection[TupleRow], query: str, parameters: Mapping[str, Any]
+) -> list[Any]:
+    """Run a named query, and return all of its rows."""
+    return db.execute(QUERIES[query], parameters, binary=True).fetchall()
+
+
+def run_query(
+    db: psycopg.Connection[TupleRow], query: str, **parameters: object
+) -> psycopg.Cursor[TupleRow]:
+    """Run a named query in the transaction of the caller."""
+    return db.execute(QUERIES[query], parameters)
+
+
 def check_database_url(url: str) -> None:
     """Raise `BadSettings` for an invalid database URL.
 

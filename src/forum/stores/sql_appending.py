@@ -81,11 +81,9 @@ class SqlEntryStore(SqlBudgetStore, SqlTimerStore, SqlRunTableStore, ports.Entry
             execute(query, run=effect.run)
 
     def save_strand_head(self, head: ports.TaggedHead) -> None:
-        """Store the head of one of the log's own strands."""
         self._change("keeping a head", "set_strand_head", **head._asdict())
 
     def backlog(self) -> int:
-        """Return the number of entries without an index; an estimate if there are many."""
         oldest = _PendingSample(*self._fetch_rows("oldest_pending", limit=_SAMPLE_ROWS)[0])
         if oldest.rows < _SAMPLE_ROWS:
             return oldest.entries

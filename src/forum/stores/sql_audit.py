@@ -10,23 +10,18 @@ class SqlAuditReader(SqlEntryReader, ports.AuditReader):
     """Reads what shows that the tables hold the log and nothing else."""
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
-        """Return those indexes, from `start` on, whose leaf the id lookup does not find there."""
         indexes = self.indexes(leaves)
         return [index for index, other in enumerate(indexes, start) if index != other]
 
     def count_entries(self) -> int:
-        """Count the stored entries, whether or not they are sequenced or pending."""
         return int(self._fetch_one("stored"))
 
     def count_rows(self) -> ports.TableCounts:
-        """Count the rows of this log in every table, including rows that the log does not use."""
         return ports.TableCounts(*self._fetch_rows("count_rows")[0])
 
     def count_quarantined(self) -> int:
-        """Count the rows in the quarantine."""
         return int(self._fetch_one("quarantined"))
 
     def quarantined_rows(self) -> list[ports.QuarantinedRow]:
-        """Return the rows in the quarantine, oldest first."""
         rows = self._fetch_rows("quarantine")
         return [ports.QuarantinedRow(row[0], ports.EntryRow(*row[1:6]), row[6]) for row in rows]

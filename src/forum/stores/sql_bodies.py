@@ -17,11 +17,9 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
     """Reads bodies from the database, or from the archive of their run."""
 
     def body(self, position: ports.Position, name: str) -> StoredBody | None:
-        """Return a body of an entry, or None if it is not stored."""
         return self.bodies_at([(position, name)])[0]
 
     def bodies_at(self, places: Sequence[tuple[ports.Position, str]]) -> list[StoredBody | None]:
-        """Return the body of each name at each position; None where it is not stored."""
         bodies: list[StoredBody | None] = []
         for low in range(0, len(places), sql_queries.PAGE_ROWS):
             page = places[low : low + sql_queries.PAGE_ROWS]
@@ -56,7 +54,6 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
         return bodies
 
     def bodies_of_run(self, run: str) -> Iterator[tuple[ports.Position, str, StoredBody]]:
-        """Yield the bodies of a run, each with the position of its entry and its name."""
         emptied: set[str] = set()
         for strands in group_into_pages(self._strands_of(run)):
             are_emptied = self._are_emptied([(s.key, s.length - 1) for s in strands])
@@ -102,7 +99,6 @@ class SqlContentStore(SqlBodyReader, SqlTransactions, ports.ContentStore):
     """Removes bodies, and what an archive holds."""
 
     def erase_bodies(self, places: Sequence[tuple[ports.Position, str]]) -> None:
-        """Erase bodies and their salts: all or none."""
         keys = [self._body_key(position, name) for position, name in places]
         with self._write_transaction("erasing") as execute:
             self._check_not_moving(execute)
@@ -114,14 +110,9 @@ class SqlContentStore(SqlBodyReader, SqlTransactions, ports.ContentStore):
                 execute("forget_asked", run=run)
 
     def unarchived_runs(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` runs after `after` whose entries are stored here, in name order."""
         return self._fetch_column("unarchived_runs", run=after, limit=limit)
 
     def remove_archived(self, run: str, lengths: Mapping[str, int]) -> None:
-        """Remove the bytes of the entries of an archived run, and its bodies, strand by strand.
-
-        The rows stay without their bytes: a position that was taken can never be taken again.
-        """
         # `main` comes last.  After a crash before it, the run is still listed as one that is
         # stored here, and the next call removes the rest.
         for strand in sorted(self._strands_of(run), key=lambda row: row.name == MAIN_STRAND):

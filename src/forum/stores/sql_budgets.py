@@ -60,16 +60,13 @@ class SqlBudgetReader(SqlQueries, ports.BudgetReader):
     """Reads accounts, and the usage of shared caps."""
 
     def accounts(self, runs: Sequence[str]) -> dict[str, ports.BudgetAccount]:
-        """Return the budget accounts of these runs; a run without an account is left out."""
         rows = self._fetch_rows("accounts", runs=self._list(list(runs)))
         return {row[0]: _account(row[1:]) for row in rows}
 
     def account_runs(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` runs after `after` that have an account, in name order."""
         return self._fetch_column("account_runs", run=after, limit=limit)
 
     def budget_use(self) -> list[ports.BudgetUse]:
-        """Return the use of each shared cap in the current minute, day and month."""
         clock = _Periods(*self._fetch_rows("periods")[0])
         return [
             ports.BudgetUse(scope, name, until, ports.Spend(*used))
@@ -78,7 +75,6 @@ class SqlBudgetReader(SqlQueries, ports.BudgetReader):
         ]
 
     def run_budget_use(self, runs: Container[str]) -> list[ports.BudgetUse]:
-        """Return what was added up for these runs, each of which counts by itself."""
         rows = self._fetch_rows("budget_use", period=_RUN_PERIOD)
         uses = (
             ports.BudgetUse(scope, name, until, ports.Spend(*used))
@@ -92,17 +88,11 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
     """Charges accounts and slices, in the transactions of its callers, and hands out slices."""
 
     def account(self, run: str) -> ports.BudgetAccount | None:
-        """Return the budget account of a run, or None."""
         return _first_account(self._fetch_rows("account", run=run))
 
     def take_slice(
         self, scope: str, per: str, owner: str, need: ports.Spend, cap: ports.Spend
     ) -> ports.BudgetSlice:
-        """Allocate at least `need` of a shared cap to a process, and commit the allocation.
-
-        Raises `CapReached` if the cap has too little left, even after the unused part of all
-        other slices has been reclaimed.
-        """
         with self._write_transaction("taking a slice") as execute:
             clock = _Periods(*execute("periods").fetchall()[0])
             period, until = clock.find(per)
@@ -127,7 +117,6 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
         return ports.BudgetSlice(scope, period, owner)
 
     def return_slice(self, budget_slice: ports.BudgetSlice) -> None:
-        """Return the unused part of a slice; the used part stays counted against the cap."""
         with self._write_transaction("returning a slice") as execute:
             place = {"period": budget_slice.period, "scope": budget_slice.scope}
             execute("lock_budget", **place)
@@ -137,7 +126,6 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
                 execute("charge_slice", **place, owner="", guarded=False, **used)
 
     def restore_budget_use(self, uses: Sequence[ports.BudgetUse]) -> None:
-        """Count what was used of shared caps in the earlier epoch of the log."""
         with self._write_transaction("restoring the use of caps") as execute:
             for use in uses:
                 place = {"period": use.period, "scope": use.scope, "owner": ""}
@@ -145,7 +133,6 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
                 execute("charge_slice", **place, guarded=False, **use.used._asdict())
 
     def report_overrun(self, slices: Sequence[ports.BudgetSlice]) -> None:
-        """Take back what other processes hold of these caps, and tell them of an overrun."""
         for scope, period, owner in sorted(slices):
             # Not in the commit of a charge: that holds the row of a slice, for which a process may
             # wait that has locked the cap.
@@ -158,7 +145,6 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
                 execute("charge_slice", **told, **count, guarded=False)
 
     def overruns(self) -> dict[str, int]:
-        """Return how often calls under shared caps were billed above their bound, by scope."""
         return dict(self._fetch_rows("overruns"))
 
     @abstractmethod

@@ -84,25 +84,18 @@ class SqlTreeReader(SqlQueries, ports.TreeReader):
     """Reads the tree and its signed notes."""
 
     def head(self) -> ports.TreeHead:
-        """Return the size and the root of the tree that the sequencer committed last."""
         size, root = self._fetch_rows("head")[0]
         if type(size) is not int:  # SQLite accepts any type in any column
             raise errors.Malformed("the head of the log", "its size is not a number")
         return ports.TreeHead(size, Hash(root))
 
     def read_tile(self, tile: TileId, width: int) -> bytes:
-        """Return the first `width` hashes of a tile."""
         hashes: bytes | None = self._fetch_one(
             "tile", level=tile.level, idx=tile.index, length=32 * width
         )
         return hashes or b""
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
-        """Return the signed note of the largest tree of at most `most` leaves, or None.
-
-        A row of a size that the tree does not have, and one whose note is not that of its size, are
-        passed over: the verifier reports them, and one such row must not stop the log.
-        """
         size = 2**62 if most is None else most
         while rows := self._fetch_rows("checkpoint", size=size):
             note, stored = rows[0]
@@ -112,11 +105,9 @@ class SqlTreeReader(SqlQueries, ports.TreeReader):
         return None
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the signed notes of trees of at least this size, smallest first."""
         yield from (note for _, note in self.checkpoint_rows(start))
 
     def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the signed notes like `checkpoints`, each with the tree size it is stored under."""
         yield from self._fetch_pages("checkpoints", "size", start)
 
 
@@ -141,7 +132,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
         self.archive: ports.RunArchive | None = None
 
     def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
-        """Yield the checked entry at each index from `start` to `stop`; None if it is missing."""
         archived = ArchivedRows(self.archive)
         for row in self._stored_rows(start, stop):
             if row is None:
@@ -152,10 +142,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
             yield whole.data
 
     def rows(self, start: int, stop: int) -> Iterator[ports.EntryRow | None]:
-        """Yield the unchecked row at each index from `start` to `stop`; None if it is missing.
-
-        A row without bytes is in an archive that cannot be reached.
-        """
         archived = ArchivedRows(self.archive)
         for row in self._stored_rows(start, stop):
             if row is None or row.data:
@@ -182,14 +168,12 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
                 yield from (by_index.get(index) for index in range(low, high))
 
     def find_by_prefix(self, prefix: bytes) -> list[int]:
-        """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
         # All leaves with one prefix share the sign bit, so the signed keys keep their order and
         # one range query finds them.
         low, high = leaf_prefixes([prefix[:8].ljust(8, end) for end in (b"\0", b"\xff")])
         return self._fetch_column("find", low=low, high=high)
 
     def indexes(self, leaves: Sequence[bytes]) -> list[int | None]:
-        """Return the index of each leaf, or None for a leaf that has no index yet."""
         by_prefix: dict[int, list[int]] = {}
         prefixes = leaf_prefixes(leaves)
         for low in range(0, len(leaves), sql_queries.PAGE_ROWS):
@@ -213,12 +197,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
         return next(same, None)
 
     def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
-        """Yield the checked entries of a strand from position `start`, sequenced or not.
-
-        A strand of control entries ends before the first one that nobody can tell yet to be
-        genuine: it counts when it is signed.  Raises `TamperDetected` at a gap in the positions,
-        and `NotYetSigned` for such an entry in another strand.
-        """
         for row in self.strand_rows(run, strand, start):
             self.check.check_row(row)
             if strand != MAIN_STRAND and not self.check.is_settled(row):
@@ -237,7 +215,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
             raise errors.NotYetSigned(str(row.position))
 
     def strand_rows(self, run: str, strand: str, start: int = 0) -> Iterator[ports.EntryRow]:
-        """Yield the rows of a strand from position `start`, without checking them."""
         key = self._strand_key(run, strand)
         if key is not None:
             archived = ArchivedRows(self.archive)
@@ -245,7 +222,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
                 yield archived.restore(ports.EntryRow(run, strand, *columns))
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
-        """Return the last entry of a strand, or None if the strand has no entries."""
         key = self._strand_key(run, strand)
         for columns in [] if key is None else self._fetch_rows("last", strand=key):
             row = ArchivedRows(self.archive).restore(ports.EntryRow(run, strand, *columns))
@@ -255,7 +231,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
         return None
 
     def last_entries(self, places: Sequence[tuple[str, str]]) -> list[bytes | None]:
-        """Return the last entry of each (run, strand), in one query; None for an empty strand."""
         ends: list[bytes | None] = []
         archived = ArchivedRows(self.archive)
         for (run, strand), columns in zip(places, self._last_entries(places), strict=True):
@@ -273,18 +248,12 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
         """Return position, bytes and tag of the last entry of each (run, strand), or nulls."""
 
     def strands(self, run: str) -> list[str]:
-        """Return the names of a run's strands."""
         return self._fetch_column("strands", run=run)
 
     def strand_lengths(self, run: str) -> dict[str, int]:
-        """Return the number of entries of each strand of a run, keyed by strand name."""
         return {strand.name: strand.length for strand in self._strands_of(run)}
 
     def entries_of_run(self, run: str) -> Iterator[tuple[ports.Position, bytes]]:
-        """Yield all entries of a run with their positions, strand by strand, sequenced or not.
-
-        Raises `TamperDetected` if an entry of a strand is missing.
-        """
         cached = self._strand_ids.value
         first = self._fetch_rows("first_entries", run=run, limit=sql_queries.PAGE_ROWS)
         if len(first) < sql_queries.PAGE_ROWS:
@@ -333,7 +302,6 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
             yield from map(archived.restore, rows[strand.key])
 
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
-        """Return the checked entry at each (strand, position) of a run; None if it is missing."""
         keyed = [(self._strand_key(run, strand), n) for strand, n in places]
         rows: list[Any] = []
         for low in range(0, len(keyed), sql_queries.PAGE_ROWS):
@@ -362,27 +330,19 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
         return strands
 
     def runs(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` runs after `after`, in the order of their names."""
         return self._fetch_column("runs", run=after, limit=limit)
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
-        """Return up to `limit` runs, the newest first, begun before `before` or up to now.
-
-        The order is that of their creation in this database, not that of their ids.
-        """
         query = "last_runs" if before is None else "runs_before"
         return self._fetch_column(query, run=before, limit=limit)
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
-        """Yield the entries that have no index yet, unchecked; None for a missing entry."""
         yield from (row.data if row else None for row in self.unsequenced_rows())
 
     def unsequenced_rows(self) -> Iterator[ports.EntryRow | None]:
-        """Yield the rows that have no index yet, unchecked; None for a missing entry."""
         yield from (_row(row) for row in self._fetch_rows("unsequenced"))
 
     def strand_head(self, strand: str) -> ports.TaggedHead | None:
-        """Return the stored head of one of the log's own strands, unchecked, or None."""
         rows = self._fetch_rows("strand_head", strand=strand)
         return ports.TaggedHead(strand, rows[0][0], Hash(rows[0][1]), rows[0][2]) if rows else None
 

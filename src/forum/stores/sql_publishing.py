@@ -23,7 +23,6 @@ class SqlPublisherStore(SqlEntryReader, SqlClock, SqlTransactions, ports.Publish
     """Stores signed notes, and removes what is quarantined or has ended."""
 
     def pending_span(self) -> tuple[int, int] | None:
-        """Return the sequence numbers of the oldest and the newest pending entry, or None."""
         first, last = self._fetch_rows("pending_span")[0]
         return None if first is None else (first, last)
 
@@ -34,7 +33,6 @@ class SqlPublisherStore(SqlEntryReader, SqlClock, SqlTransactions, ports.Publish
         return execute("save_checkpoint", size=size, note=note)
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows and their bodies from the quarantine."""
         with self._write_transaction("discarding rows") as execute:
             self._check_not_moving(execute)
             for row in ids:
@@ -42,7 +40,6 @@ class SqlPublisherStore(SqlEntryReader, SqlClock, SqlTransactions, ports.Publish
                 execute("discard_quarantine", id=row)
 
     def clean_up(self, seconds: float, limit: int) -> int:
-        """Delete the rows beside up to `limit` runs that ended more than `seconds` ago."""
         # If no run is due, nothing is locked.
         due = {"before": self.now() - to_micros(seconds), "limit": limit}
         if not self._fetch_rows("due_ended", **due):
@@ -56,9 +53,3 @@ class SqlPublisherStore(SqlEntryReader, SqlClock, SqlTransactions, ports.Publish
             for query in _CLEAN_UP_QUERIES:
                 execute(query, runs=ended)
         return len(runs)
-
-    def require_history(self, head: ports.TreeHead) -> None:
-        """Write nothing unless the tree continues this one, which was seen before."""
-
-    def check_history(self) -> None:
-        """Raise `CommitsLost` if the database lacks commits that were seen before."""

@@ -101,7 +101,6 @@ class SqlQueries(ports.LogIdentity):
 
     @property
     def origin(self) -> str:
-        """The log's name."""
         return self._origin
 
 
@@ -109,7 +108,6 @@ class SqlClock(SqlQueries, ports.StoreClock):
     """Reads the clock of the database."""
 
     def now(self) -> int:
-        """Return the time by the store's own clock, in microseconds since 1970."""
         return int(self._fetch_one("now"))
 
 

@@ -12,12 +12,10 @@ class SqlSummaryReader(SqlQueries, ports.SummaryReader):
     """Reads the summaries of closed runs."""
 
     def summaries(self, runs: Sequence[str]) -> dict[str, ports.RunSummaryRow]:
-        """Return the summaries of these runs, unchecked; a run without one is left out."""
         rows = self._fetch_rows("summaries", runs=self._list(list(runs)))
         return {row[0]: ports.RunSummaryRow(*row) for row in rows}
 
     def summary_runs(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` runs after `after` that have a summary, in name order."""
         return self._fetch_column("summary_runs", run=after, limit=limit)
 
 
@@ -25,7 +23,6 @@ class SqlSummaryStore(SqlSummaryReader, SqlTransactions, ports.SummaryStore):
     """Stores the summaries of closed runs."""
 
     def save_summaries(self, rows: Sequence[ports.RunSummaryRow]) -> None:
-        """Store summaries of runs, in place of those that they may have."""
         with self._write_transaction("keeping summaries") as execute:
             for row in sorted(rows):
                 execute("set_summary", **row._asdict())
@@ -35,12 +32,10 @@ class SqlRunTableReader(SqlQueries, ports.RunTableReader):
     """Reads idempotency records, and which runs were interrupted."""
 
     def idempotency_rows(self, after: str, limit: int) -> list[ports.IdempotencyRecord]:
-        """Return up to `limit` idempotency records after the key `after`, in key order."""
         rows = self._fetch_rows("idempotency_rows", name=after, limit=limit)
         return [ports.IdempotencyRecord(*row) for row in rows]
 
     def interrupted_runs(self, after: str, limit: int) -> list[str]:
-        """Return up to `limit` interrupted runs after `after`, in the order of their names."""
         return self._fetch_column("interrupted_runs", run=after, limit=limit)
 
 
@@ -48,7 +43,6 @@ class SqlRunTableStore(SqlRunTableReader, SqlTransactions, ports.RunTableStore):
     """Counts what is open, and holds idempotency records."""
 
     def tag_idempotency(self, row: ports.IdempotencyRecord) -> None:
-        """Store the writer's tag of an idempotency record."""
         self._change("tagging", "tag_idempotency", name=row.name, tag=row.tag)
 
     def _record_idempotency(self, execute: QueryExecutor, once: ports.IdempotencyRecord) -> None:
@@ -58,9 +52,7 @@ class SqlRunTableStore(SqlRunTableReader, SqlTransactions, ports.RunTableStore):
                 raise errors.IdempotencyKeyUsed(run, digest, tag)
 
     def count_open_runs(self, limit: int) -> int:
-        """Count the runs that were accepted and have not ended, but at most `limit`."""
         return int(self._fetch_one("open_runs", strand=MAIN_STRAND, limit=limit))
 
     def count_pending_gates(self, limit: int) -> int:
-        """Count the gates that wait for a decision, but at most `limit`."""
         return int(self._fetch_one("gates_waiting", limit=limit))

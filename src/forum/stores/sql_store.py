@@ -27,10 +27,10 @@ class SqlReader(
 
 class SqlStore(
     SqlReader,
-    SqlEntryStore,
     SqlContentStore,
     SqlPublisherStore,
     SqlWorkerStore,
     SqlSummaryStore,
+    SqlEntryStore,
 ):
     """A store of one log that changes rows in transactions, each of which it also begins."""

@@ -14,10 +14,6 @@ class SqlTimerReader(SqlQueries, ports.TimerReader):
     """Reads timers page by page."""
 
     def timers(self, after: ports.Timer | None, limit: int, *, due: bool) -> list[ports.Timer]:
-        """Return up to `limit` timers after `after`, ordered by run and strand.
-
-        With `due`, return only due timers, the longest due first.
-        """
         run, strand, at = after or ports.Timer("", "", None)
         place: dict[str, object] = {"run": run, "strand": strand, "limit": limit}
         if due:
@@ -30,12 +26,10 @@ class SqlTimerStore(SqlTimerReader, SqlClock, SqlTransactions, ports.TimerStore)
     """Sets, claims and reschedules timers."""
 
     def timer(self, run: str, strand: str) -> ports.Timer | None:
-        """Return the timer of a strand, or None if none is set."""
         rows = self._fetch_rows("alarm", run=run, strand=strand)
         return ports.Timer(*rows[0]) if rows else None
 
     def set_timers(self, timers: Sequence[ports.Timer]) -> None:
-        """Set or clear timers without an entry, and tell the workers that wait."""
         with self._write_transaction("setting timers") as execute:
             self._set_timers(execute, timers)
 
@@ -44,7 +38,6 @@ class SqlTimerStore(SqlTimerReader, SqlClock, SqlTransactions, ports.TimerStore)
         """Set these timers, or clear those without a time, in the given order."""
 
     def add_timers(self, timers: Sequence[ports.Timer]) -> None:
-        """Set those of these timers that are not set, and tell the workers that wait."""
         with self._write_transaction("adding timers") as execute:
             self._add_timers(execute, timers)
 
@@ -53,10 +46,6 @@ class SqlTimerStore(SqlTimerReader, SqlClock, SqlTransactions, ports.TimerStore)
         """Set those of these timers that are not set."""
 
     def reschedule(self, alarms: Sequence[ports.Timer], seconds: float | None) -> None:
-        """Make timers due after some seconds, or delete them if `seconds` is None.
-
-        A timer that was set to another time since it was read is left unchanged.
-        """
         micros = None if seconds is None else to_micros(seconds)
         query = "silence" if micros is None else "snooze"
         with self._write_transaction("snoozing") as execute:
@@ -64,10 +53,6 @@ class SqlTimerStore(SqlTimerReader, SqlClock, SqlTransactions, ports.TimerStore)
                 execute(query, micros=micros, **alarm._asdict())
 
     def claim_due_timers(self, claim: ports.TimerClaim) -> list[ports.Timer]:
-        """Claim due timers: postpone each, so that no other worker gets it, and return them.
-
-        The longest due timer comes first.
-        """
         # If no timer is due, nothing is locked: idle workers poll up to ten times a second.
         pauses = {"shortest": to_micros(claim.shortest), "longest": to_micros(claim.longest)}
         claimed = self._claim_due_timers(claim, pauses)

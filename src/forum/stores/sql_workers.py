@@ -12,10 +12,6 @@ class SqlWorkerStore(SqlClock, SqlTransactions, ports.WorkerStore):
     """Holds the leases of workers, and which runs each of them drives."""
 
     def claim_runs(self, claim: ports.RunClaim) -> list[ports.Timer]:
-        """Claim due runs for a worker; return their timers and those of its own due runs.
-
-        The longest due timer comes first.
-        """
         pauses = {"shortest": to_micros(claim.shortest), "longest": to_micros(claim.longest)}
         claimed = self._claim_runs(claim, pauses)
         return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
@@ -25,16 +21,13 @@ class SqlWorkerStore(SqlClock, SqlTransactions, ports.WorkerStore):
         """Claim due runs, postpone their timers by these pauses (in microseconds), in any order."""
 
     def claim_run(self, run: str, worker: str) -> bool:
-        """Claim one run for a worker; return False if another has it, or this one has no lease."""
         with self._write_transaction("claiming a run") as execute:
             return execute("claim_run", run=run, worker=worker).rowcount > 0
 
     def release_runs(self, worker: str, runs: Sequence[str]) -> None:
-        """Give up the claims of a worker to these runs; claims of other workers stay."""
         self._change("releasing runs", "release_runs", worker=worker, runs=self._list(sorted(runs)))
 
     def take_over(self, worker: str, early_s: float = 0.0) -> int:
-        """Release the runs of a worker that is lost, make them due, and count them."""
         # As with `due_now`: due by every clock, and in turn with runs that were accepted.
         at = ports.due_now("", MAIN_STRAND, self.now()).at
         with self._write_transaction("taking over") as execute:
@@ -47,21 +40,16 @@ class SqlWorkerStore(SqlClock, SqlTransactions, ports.WorkerStore):
             return execute("drop_claims", worker=worker).rowcount
 
     def renew_lease(self, worker: str, seconds: float) -> None:
-        """Renew the lease of a worker for some seconds from now, by the store's own clock."""
         self._change("holding a lease", "hold_lease", worker=worker, micros=to_micros(seconds))
 
     def release_lease(self, worker: str) -> None:
-        """Delete the lease of a worker."""
         self._change("dropping a lease", "drop_lease", worker=worker)
 
     def expired_workers(self) -> list[str]:
-        """Return the workers with an expired lease (by the store's clock) not yet released."""
         return self._fetch_column("lost_workers")
 
     def live_workers(self) -> list[str]:
-        """Return the workers whose lease has not expired by the clock of the database."""
         return self._fetch_column("present_workers")
 
     def workers(self) -> list[str]:
-        """Return the workers that have a lease, expired or not."""
         return self._fetch_column("workers")

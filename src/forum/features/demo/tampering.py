@@ -189,7 +189,7 @@ def own_database(url: str) -> Iterator[str | None]:
     import psycopg
     from psycopg.conninfo import make_conninfo
 
-    from forum.stores.postgres import upgrade_schema
+    from forum.stores.postgres_schema import upgrade_schema
 
     name = f"forum_demo_{secrets.token_hex(8)}"
     with psycopg.connect(url, autocommit=True) as db:

@@ -109,7 +109,7 @@ class BudgetReader(LogIdentity, Protocol):
         """Return the next runs after a name that have an account, in ascending order."""
 
     def budget_use(self) -> list[BudgetUse]:
-        """Return the usage of shared caps in the current day and the current month."""
+        """Return the usage of shared caps in the current minute, day and month."""
 
     def run_budget_use(self, runs: Container[str]) -> list[BudgetUse]:
         """Return what was added up for these runs, each of which counts by itself."""
@@ -127,8 +127,9 @@ class BudgetStore(BudgetReader, Protocol):
     def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
         """Reserve a slice of a shared cap, at least `need`, for one process to charge.
 
-        `per` is `day` or `month`.  When nothing else is left of the cap, the unspent parts of other
-        processes' slices are taken back, whether those processes live or not.  Raises `CapReached`.
+        `per` is `minute`, `day`, `month` or `run`.  When nothing else is left of the cap, the
+        unspent parts of other processes' slices are taken back, whether those processes live or
+        not.  Raises `CapReached`.
         """
 
     def return_slice(self, budget_slice: BudgetSlice) -> None:

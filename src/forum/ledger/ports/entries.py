@@ -142,7 +142,12 @@ class EntryReader(TreeReader, Protocol):
         """Return the index of the entry with each leaf hash, or None if it has none yet."""
 
     def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
-        """Yield the entries of a strand from position `start`, sequenced or not."""
+        """Yield the entries of a strand from position `start`, sequenced or not.
+
+        A strand of control entries ends before the first one that nobody can tell yet to be
+        genuine: it counts when it is signed.  Raises `TamperDetected` at a gap in the positions,
+        and `NotYetSigned` for such an entry in another strand.
+        """
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand, or None if the strand is empty."""
@@ -157,7 +162,10 @@ class EntryReader(TreeReader, Protocol):
         """Return the number of entries of each strand of a run, keyed by strand name."""
 
     def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
-        """Yield all entries of a run with their positions, by strand, sequenced or not."""
+        """Yield all entries of a run with their positions, by strand, sequenced or not.
+
+        Raises `TamperDetected` if an entry of a strand is missing.
+        """
 
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
         """Return the entries of a run at these (strand, n) pairs; None where there is none."""
@@ -166,9 +174,10 @@ class EntryReader(TreeReader, Protocol):
         """Return the names of the next runs after a name, in ascending order."""
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
-        """Return runs in the reverse order of their creation, from before a run or from the last.
+        """Return runs, the newest first, from before a run or from the last.
 
-        A run that the log does not have has none before it.
+        The order is that of their creation in this database, not that of their ids.  A run that
+        the log does not have has none before it.
         """
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
@@ -224,7 +233,7 @@ class EntryStore(Protocol):
         """
 
     def backlog(self) -> int:
-        """Return the approximate number of entries without an index."""
+        """Return the number of entries without an index; an estimate if there are many."""
 
     def save_strand_head(self, head: TaggedHead) -> None:
         """Store the head of one of the log's own strands."""

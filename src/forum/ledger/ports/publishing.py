@@ -77,7 +77,7 @@ class PublisherStore(EntryReader, StoreClock, Protocol):
         """
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows from the quarantine."""
+        """Delete rows and their bodies from the quarantine."""
 
     def clean_up(self, seconds: float, limit: int) -> int:
         """Delete the rows beside up to `limit` runs that ended more than `seconds` ago.

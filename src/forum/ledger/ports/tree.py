@@ -24,7 +24,11 @@ class TreeReader(LogIdentity, Protocol):
         """Return the first `width` hashes of a tile."""
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
-        """Return the signed note of the largest tree, or of the largest up to size `most`."""
+        """Return the signed note of the largest tree, or of the largest up to size `most`.
+
+        A row of a size that the tree does not have, and one whose note is not that of its size, are
+        passed over: the verifier reports them, and one such row must not stop the log.
+        """
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the signed notes of trees of size `start` or more, smallest first."""
