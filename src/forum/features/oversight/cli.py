@@ -5,14 +5,9 @@ from collections.abc import Iterator
 import click
 
 from forum.app.formatting import pluralize, short_id, strip_control_characters
+from forum.features.oversight import schemas
 from forum.features.oversight.kinds import IncidentSeverity
 from forum.features.oversight.rules import Concern
-from forum.features.oversight.schemas import (
-    IncidentForm,
-    incident_form,
-    incidents_form,
-    review_form,
-)
 from forum.features.oversight.service import RecordedReview, ReviewItem, ReviewView
 from forum.features.oversight.words import describe_range
 from forum.surfaces.cli import common_options, output
@@ -69,7 +64,7 @@ def review(
             recorded = forum.oversight.record_review(view, remark).leaf.hex()
             publication = forum.log.publish_or_warn()
     words = [describe_entry(item.entry) for item in view.items]
-    form = review_form(view, words, recorded)
+    form = schemas.review_form(view, words, recorded)
     output.print_result("forum.review/1", form, _review_lines(view, words), as_json=as_json)
     if done:
         common_options.echo_info(f"recorded as {recorded}")
@@ -150,7 +145,7 @@ def open_(
         named = tuple(dict.fromkeys(forum.reads.find_run(run) for run in runs))
         opened = forum.oversight.open_incident(IncidentSeverity(severity), text, named, known)
         publication = forum.log.publish_or_warn()
-    form = incident_form(opened, text)
+    form = schemas.incident_form(opened, text)
     output.print_result("forum.incident/1", form, [opened.id], as_json=as_json)
     if not as_json:
         common_options.echo_info(f'when it is dealt with: forum incident close {opened.id} "..."')
@@ -166,7 +161,7 @@ def close(incident_id: str, text: str, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         closed = forum.oversight.close_incident(incident_id, text)
         publication = forum.log.publish_or_warn()
-    form = incident_form(closed, closing_text=text)
+    form = schemas.incident_form(closed, closing_text=text)
     output.print_result("forum.incident/1", form, [f"closed  {closed.id}"], as_json=as_json)
     if not as_json:
         output.print_publication(publication)
@@ -177,7 +172,7 @@ def close(incident_id: str, text: str, *, as_json: bool) -> None:
 def list_(*, as_json: bool) -> None:
     """List every incident, the oldest first."""
     with common_options.open_forum() as forum:
-        form = incidents_form(forum.oversight.read_incidents())
+        form = schemas.incidents_form(forum.oversight.read_incidents())
     rows = [_incident_row(incident) for incident in form.incidents]
     table = output.format_table([_INCIDENT_HEADS, *rows]) if rows else []
     output.print_result("forum.incidents/1", form, table, as_json=as_json)
@@ -185,7 +180,7 @@ def list_(*, as_json: bool) -> None:
         common_options.echo_info("no incident was recorded; open one: forum incident open --help")
 
 
-def _incident_row(form: IncidentForm) -> tuple[str, ...]:
+def _incident_row(form: schemas.IncidentForm) -> tuple[str, ...]:
     text = _one_line(form.text or "")
     short = text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 3]}..."
     state = "closed" if form.closed else "open"
