@@ -20,8 +20,16 @@ from forum.app import OPERATOR, Forum
 from forum.app.planner import AgentRegistry, CallerAuthority, CallerParts, require_agents
 from forum.config import load_settings
 from forum.engine import IdempotencyKey, RunRequest
-from forum.features.recorder import plan_values
 from forum.features.recorder.named_parts import AgentChoice, NamedAgent, all_tools, named_agent
+from forum.features.recorder.plan_values import (
+    PanelValue,
+    PlanValue,
+    read_budget,
+    read_ladder,
+    read_panels,
+    read_plan_value,
+    read_roles,
+)
 from forum.features.recorder.submitted_run import SubmittedRun
 from forum.features.recorder.typed_values import AnswerType
 from forum.runs.panel import COUNCIL_VERSION, Council, Panel, Seat, count_seats
@@ -53,7 +61,7 @@ class DeliberateArguments(TypedDict, total=False):
 class SubmitArguments(TypedDict, total=False):
     """The options of `submit`."""
 
-    plan: plan_values.PlanValue | None
+    plan: PlanValue | None
     """Tasks that answer the request: `[{"id": ..., "instruction": ...}]`, `forum.Task`s, or a
     `forum.Plan`.  Members of a task are those of a plan file."""
     agents: Sequence[AgentChoice]
@@ -75,7 +83,7 @@ class SubmitArguments(TypedDict, total=False):
     """Whether the lane is looked for; None: if a model of `forum.toml` answers."""
     ladder: Sequence[str]
     """Who tries next if a result is not accepted: names of agents, then of panels."""
-    panels: Mapping[str, plan_values.PanelValue]
+    panels: Mapping[str, PanelValue]
     """Panels by name, as `[panels.NAME]` in `forum.toml`; one of the same name is replaced."""
     roles: Mapping[str, str | bool]
     """The agent or panel of each role, as `[roles]` in `forum.toml`; False leaves a role out."""
@@ -129,12 +137,12 @@ class EngineSession:
         )
         named = [named_agent(choice, self._registry.base_policy.agents) for choice in agents]
         given = all_tools(tools, named)
-        panels = plan_values.read_panels(options.get("panels", {}))
-        roles = plan_values.read_roles(options.get("roles", {}))
+        panels = read_panels(options.get("panels", {}))
+        roles = read_roles(options.get("roles", {}))
         policy = self._policy(named, given, options.get("gates", ()))
         policy = msgspec.structs.replace(
             policy,
-            ladder=plan_values.read_ladder(options.get("ladder", ())) or policy.ladder,
+            ladder=read_ladder(options.get("ladder", ())) or policy.ladder,
             panels=policy.panels | panels,
             roles={
                 role: name
@@ -144,9 +152,9 @@ class EngineSession:
         )
         order = RunRequest(
             request,
-            None if plan is None else plan_values.read_plan_value(plan),
+            None if plan is None else read_plan_value(plan),
             policy,
-            plan_values.read_budget({name: options.get(name) for name in _LIMITS}, "submit"),
+            read_budget({name: options.get(name) for name in _LIMITS}, "submit"),
         )
         decided = self._registry.decide(
             order,
@@ -213,7 +221,7 @@ class EngineSession:
         about = options.get("about")
         subject = self._forum.reads.read_answer_reference(about) if about else None
         asked = subject.compose_question(question) if subject else question
-        budget = plan_values.read_budget(limits, "deliberate")
+        budget = read_budget(limits, "deliberate")
         order = RunRequest(asked, None, policy, budget, about=subject)
         decided = self._registry.decide(order, CallerAuthority.OPERATOR, panel=council)
         return self._submit(decided, "", None)
