@@ -11,71 +11,60 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from forum import section_reader
 from forum.ledger.kinds import Scope
 from forum.runs.report_closing import ReportPatience
 from forum.runs.team_settings import TEAM_SECTIONS, WrittenPrice
-from forum.section_reader import (
-    Dollars,
-    FilePath,
-    FilePaths,
-    NamedSection,
-    SecretFile,
-    SecretVariable,
-    Section,
-    Sections,
-    WrittenAmount,
-    collect_sections,
-)
 
 Text = Annotated[str, Meta(min_length=1)]
 Quota = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
-class LedgerSection(Section, frozen=True):
+class LedgerSection(section_reader.Section, frozen=True):
     """The name of the log, and when what a run leaves behind is cleaned up."""
 
     origin: str = ""
     cleanup_days: Annotated[int, Meta(ge=1, le=100_000)] = 7
 
 
-class DatabaseSection(Section, frozen=True):
+class DatabaseSection(section_reader.Section, frozen=True):
     """The database of the ledger; without one it is a file."""
 
     url: str = ""
 
 
-class WorkerSection(Section, frozen=True):
+class WorkerSection(section_reader.Section, frozen=True):
     """How workers find runs."""
 
     runner: Literal["claims", "dbos", "temporal"] = "claims"
     temporal_address: str = ""
 
 
-class KeysSection(Section, frozen=True):
+class KeysSection(section_reader.Section, frozen=True):
     """The key files of the log."""
 
-    log: FilePath = ""
-    public: FilePath = ""
-    write: FilePath = ""
+    log: section_reader.FilePath = ""
+    public: section_reader.FilePath = ""
+    write: section_reader.FilePath = ""
 
 
-class WitnessSection(Section, frozen=True):
+class WitnessSection(section_reader.Section, frozen=True):
     """The policy of witnesses."""
 
-    policy: FilePath = ""
+    policy: section_reader.FilePath = ""
 
 
-class AgentsSection(Section, frozen=True):
+class AgentsSection(section_reader.Section, frozen=True):
     """The sandbox of agents' programs."""
 
     confine: bool = False
-    read: FilePaths = ()
-    write: FilePaths = ()
+    read: section_reader.FilePaths = ()
+    write: section_reader.FilePaths = ()
     connect: tuple[Text, ...] = ()
     env: tuple[Text, ...] = ()
 
 
-class ServerSection(Section, frozen=True):
+class ServerSection(section_reader.Section, frozen=True):
     """Defaults of the options of `forum serve`, which has the default values."""
 
     host: str = ""
@@ -85,11 +74,13 @@ class ServerSection(Section, frozen=True):
     max_body: Annotated[int, Meta(ge=1024)] = 1024
     open_loopback: bool = False
     require_keys: bool = False
-    tls_cert: FilePath = ""
-    tls_key: Annotated[SecretFile, Meta(title="the key of the server's certificate")] = ""
+    tls_cert: section_reader.FilePath = ""
+    tls_key: Annotated[
+        section_reader.SecretFile, Meta(title="the key of the server's certificate")
+    ] = ""
 
 
-class TenantQuota(NamedSection, frozen=True):
+class TenantQuota(section_reader.NamedSection, frozen=True):
     """What the operator lets a tenant have, from `[tenants.NAME]` of the operator's file."""
 
     runs_at_once: Quota | None = None
@@ -100,13 +91,13 @@ class TenantQuota(NamedSection, frozen=True):
     """Its part of a worker that serves several tenants, beside the parts of the others."""
 
 
-class NamedDatabaseSection(NamedSection, frozen=True):
+class NamedDatabaseSection(section_reader.NamedSection, frozen=True):
     """A further database, to which the logs of tenants can be moved."""
 
     url: str
 
 
-PROJECT_SECTIONS: Final[Sections] = {
+PROJECT_SECTIONS: Final[section_reader.Sections] = {
     "ledger": LedgerSection,
     "database": DatabaseSection,
     "worker": WorkerSection,
@@ -123,26 +114,30 @@ DEFAULT_MAX_REPEATS: Final = 100
 DEFAULT_QUIET_SECONDS: Final = 600
 
 
-class GatewaySection(Section, frozen=True):
+class GatewaySection(section_reader.Section, frozen=True):
     """Addresses, keys, prices and limits of the gateway to model providers."""
 
     openai_url: str = ""
     anthropic_url: str = ""
-    openai_key_env: SecretVariable = ""
-    openai_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for openai")] = ""
-    anthropic_key_env: SecretVariable = ""
+    openai_key_env: section_reader.SecretVariable = ""
+    openai_key_file: Annotated[
+        section_reader.SecretFile, Meta(title="the key of the gateway for openai")
+    ] = ""
+    anthropic_key_env: section_reader.SecretVariable = ""
     anthropic_key_file: Annotated[
-        SecretFile, Meta(title="the key of the gateway for anthropic")
+        section_reader.SecretFile, Meta(title="the key of the gateway for anthropic")
     ] = ""
     free_loopback: bool = False
     prices: dict[str, WrittenPrice] = msgspec.field(default_factory=dict)
-    usd: Dollars | None = None
-    tokens: WrittenAmount | None = None
-    calls: WrittenAmount | None = None
+    usd: section_reader.Dollars | None = None
+    tokens: section_reader.WrittenAmount | None = None
+    calls: section_reader.WrittenAmount | None = None
     allow: tuple[str, ...] = ()
     untouched: bool = False
-    max_repeats: WrittenAmount = WrittenAmount(DEFAULT_MAX_REPEATS)
-    quiet_seconds: WrittenAmount = WrittenAmount(DEFAULT_QUIET_SECONDS)
+    max_repeats: section_reader.WrittenAmount = section_reader.WrittenAmount(DEFAULT_MAX_REPEATS)
+    quiet_seconds: section_reader.WrittenAmount = section_reader.WrittenAmount(
+        DEFAULT_QUIET_SECONDS
+    )
 
 
 def _default_scope_map() -> Mapping[str, frozenset[Scope]]:
@@ -150,7 +145,7 @@ def _default_scope_map() -> Mapping[str, frozenset[Scope]]:
     return {scope.value: frozenset({scope}) for scope in Scope}
 
 
-class Issuer(Section, frozen=True):
+class Issuer(section_reader.Section, frozen=True):
     """An accepted issuer, and how its claims map to our scopes."""
 
     # Mixed from two files, it could accept the tokens of one issuer by the rules that were written
@@ -181,23 +176,25 @@ RETRY_DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000)
 _Seconds = Annotated[int, Meta(ge=1, le=7 * 86_400)]
 
 
-class WebhookSection(NamedSection, frozen=True):
+class WebhookSection(section_reader.NamedSection, frozen=True):
     """A receiver of messages."""
 
     url: str
-    secret_env: SecretVariable = ""
-    secret_file: Annotated[SecretFile, Meta(title="the secret of the webhook {}")] = ""
+    secret_env: section_reader.SecretVariable = ""
+    secret_file: Annotated[
+        section_reader.SecretFile, Meta(title="the secret of the webhook {}")
+    ] = ""
     events: Annotated[frozenset[WebhookEvent], Meta(min_length=1)] = frozenset(WebhookEvent)
     retry_seconds: Annotated[tuple[_Seconds, ...], Meta(max_length=20)] = RETRY_DELAYS_S
     timeout_seconds: Annotated[int, Meta(ge=1, le=60)] = 15
 
 
-class TelemetrySection(Section, frozen=True):
+class TelemetrySection(section_reader.Section, frozen=True):
     """What telemetry takes in, and where runs are sent."""
 
     endpoint: str = ""
     """Where runs are sent as traces: the address before `/v1/traces`."""
-    headers_env: SecretVariable = ""
+    headers_env: section_reader.SecretVariable = ""
     """The variable that holds headers for the endpoint, like `Authorization=Bearer abc`."""
     content: bool = False
     """Whether prompts, replies, arguments and results are sent as well."""
@@ -214,7 +211,7 @@ class TelemetrySection(Section, frozen=True):
         return ReportPatience(self.quiet_seconds, self.idle_seconds)
 
 
-SERVER_SECTIONS: Final[Sections] = {
+SERVER_SECTIONS: Final[section_reader.Sections] = {
     "server": ServerSection,
     "gateway": GatewaySection,
     "oidc": Issuer,
@@ -222,4 +219,4 @@ SERVER_SECTIONS: Final[Sections] = {
     "otel": TelemetrySection,
 }
 
-SECTIONS: Final = collect_sections(PROJECT_SECTIONS, TEAM_SECTIONS, SERVER_SECTIONS)
+SECTIONS: Final = section_reader.collect_sections(PROJECT_SECTIONS, TEAM_SECTIONS, SERVER_SECTIONS)

@@ -36,13 +36,8 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import (
     Ledger,
 )
+from forum.runs import kinds
 from forum.runs.gate_rules import GateRule
-from forum.runs.kinds import (
-    AcceptedFacts,
-    Decider,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-)
 from forum.runs.policy import Answer
 from forum.runs.report_closing import DEFAULT_PATIENCE, ReportPatience
 from forum.runs.run_comparison import Divergence
@@ -223,7 +218,7 @@ class RunOperations:
     def submit(
         self,
         order: "RunRequest",
-        origin: AcceptedFacts | None = None,
+        origin: kinds.AcceptedFacts | None = None,
         actor: str = OPERATOR,
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
@@ -394,7 +389,7 @@ class RunOperations:
             order = replace(order, policy=policy)
         if ceiling is not None:
             order = replace(order, budget=order.budget.capped_by(ceiling))
-        return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
+        return self.submit(order, kinds.AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(
         self, run: str, inspect: Callable[[Ledger], None] = lambda _: None
@@ -444,9 +439,9 @@ class RunOperations:
         # Workers of release 0.1 know only the older kind of decision, and would wait for it
         # forever.
         decided = (
-            GateDecisionFacts(answer, digest, Decider.PERSON)
+            kinds.GateDecisionFacts(answer, digest, kinds.Decider.PERSON)
             if self._may_have_old_workers
-            else GateDecisionByFacts(answer, digest, by.authority)
+            else kinds.GateDecisionByFacts(answer, digest, by.authority)
         )
         actor, identity = by.actor, None
         if by.identity is not None and not self._may_have_old_workers:

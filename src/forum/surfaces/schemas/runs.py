@@ -15,19 +15,8 @@ from forum.runs.acceptance_criteria import Check
 from forum.runs.report_kinds import Provenance
 from forum.runs.run_fold import RunState, TaskState
 from forum.runs.run_words import RunOutcome, count_cap_refusals
-from forum.surfaces.schemas import fields
+from forum.surfaces.schemas import fields, reported
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
-from forum.surfaces.schemas.reported import (
-    GapForm,
-    ProvenanceWord,
-    RunNoteForm,
-    SourceForm,
-    SpanForm,
-    gap_forms,
-    note_forms,
-    source_form,
-    span_forms,
-)
 from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
 
@@ -167,22 +156,24 @@ class RunForm(Struct, frozen=True):
     scores: Annotated[
         tuple[ScoreForm, ...], Meta(description="Of the run, its tasks and its answer.")
     ] = ()
-    provenance: ProvenanceWord = Provenance.DRIVEN
+    provenance: reported.ProvenanceWord = Provenance.DRIVEN
     coverage: Annotated[
         str, Meta(description="How Forum knows of the run, and what may be missing in it.")
     ] = ""
     name: Annotated[
         str | None, Meta(description="The name of a run that Forum does not drive.")
     ] = None
-    source: Annotated[SourceForm | None, Meta(description="Who reports the run.")] = None
+    source: Annotated[reported.SourceForm | None, Meta(description="Who reports the run.")] = None
     spans: Annotated[
-        tuple[SpanForm, ...], Meta(description="The steps of a run that Forum does not drive.")
+        tuple[reported.SpanForm, ...],
+        Meta(description="The steps of a run that Forum does not drive."),
     ] = ()
     gaps: Annotated[
-        tuple[GapForm, ...], Meta(description="Steps that are known to be missing.")
+        tuple[reported.GapForm, ...], Meta(description="Steps that are known to be missing.")
     ] = ()
     notes: Annotated[
-        tuple[RunNoteForm, ...], Meta(description="Notes in a run that Forum does not drive.")
+        tuple[reported.RunNoteForm, ...],
+        Meta(description="Notes in a run that Forum does not drive."),
     ] = ()
     planned: Annotated[bool, Meta(description="Whether a model made its plan.")] = False
     judged: Annotated[
@@ -256,10 +247,10 @@ def run_form(view: RunView) -> RunForm:
         scores=map(score_form, view.scores),
         provenance=state.provenance,
         coverage=describe_provenance(state),
-        source=source_form(view),
-        spans=span_forms(view),
-        gaps=gap_forms(view),
-        notes=note_forms(view),
+        source=reported.source_form(view),
+        spans=reported.span_forms(view),
+        gaps=reported.gap_forms(view),
+        notes=reported.note_forms(view),
         word=formatting.view_word(view),
         refused=count_cap_refusals(state),
     )
@@ -283,7 +274,7 @@ class RunLine(Struct, frozen=True):
             "drive the run.",
         ),
     ]
-    provenance: ProvenanceWord
+    provenance: reported.ProvenanceWord
     name: Annotated[str | None, Meta(description="The name of a run that Forum does not drive.")]
     spans: Annotated[int, Meta(description="How many spans were recorded.")]
     gaps: Annotated[int, Meta(description="How many gaps were recorded.")]
