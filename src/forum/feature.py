@@ -33,6 +33,12 @@ class Feature(NamedTuple):
     """The kinds of its entries, a `Kinds`."""
     protocol: str = ""
     """How a panel deliberates, a `PanelProtocol`; the panel names the feature."""
+    panel_view: str = ""
+    """What reads the sessions of its protocol from views of runs, a `PanelView`."""
+    panel_lines: str = ""
+    """What renders the results of its protocol for a terminal, a `PanelLines`."""
+    session_files: str = ""
+    """What reads and writes the files of its sessions, a `SessionFiles`."""
     words: str = ""
     """How its entries are told on one line: a function for each type of facts."""
     commands: tuple[FeatureCommand, ...] = ()

@@ -19,9 +19,7 @@ from forum.app.formatting import (
     strip_control_characters,
     undecided_headline,
 )
-from forum.features.council.schemas import CouncilForm
 from forum.features.pages.run_timeline import render_timeline
-from forum.features.symposium.schemas_of_forms import SymposiumForm
 from forum.ledger.log import LocatedEntry
 from forum.runs.conversation.messages import ChatMessage
 from forum.runs.conversation.run_steps import ConversationStep
@@ -38,6 +36,7 @@ from forum.surfaces.cli.transcript import (
     transcript_blocks,
 )
 from forum.surfaces.schemas.fields import AmountForm
+from forum.surfaces.schemas.panels import CouncilForm, SymposiumForm
 from forum.surfaces.schemas.runs import RunForm, run_form
 from forum.surfaces.schemas.transcripts import TranscriptStep
 from forum.units import format_duration, format_rfc3339

@@ -27,20 +27,21 @@ from forum.features.recorder.plan_values import read_budget
 from forum.features.symposium import schemas
 from forum.features.symposium.artifact import ARTIFACT, MANIFEST
 from forum.features.symposium.decoders import read_artifact, read_config, read_script
-from forum.features.symposium.kinds import MessageType, OutcomeKind, Reason, ReplayPin
+from forum.features.symposium.kinds import OutcomeKind, Reason, ReplayPin
 from forum.features.symposium.provider_calls import FakeScript
 from forum.features.symposium.service import (
     LINK_FILE,
     RunLink,
     SymposiumOperations,
-    build_scripted_panel,
     hold_unrecorded,
     locate_artifact,
     read_config_file,
 )
+from forum.features.symposium.simulator import build_scripted_panel
 from forum.features.symposium.transcript import message_text, message_type, pending_request
 from forum.runs.panel import Symposium
 from forum.runs.policy import Agent
+from forum.runs.symposium_end import MessageType
 
 __all__ = [
     "PinningViolation",
