@@ -16,10 +16,10 @@ from forum.features.council.kinds import (
     RevealFacts,
     RevealV2Facts,
 )
+from forum.features.council.panel_outcome import find_close, read_view_report
 from forum.ledger.entry import Facts
 from forum.runs.kinds import TURN_PREFIX
 from forum.runs.panel import TurnId
-from forum.runs.panel_outcome import CouncilOutcome, Dissent
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.panels import (
     AbsentForm,
@@ -51,14 +51,6 @@ class CouncilView:
         """Return the ballots that may be read: sealed ones not before their round is revealed."""
         return _revealed_ballots(view) if _is_council(view) else []
 
-    def read_outcome(self, view: RunView) -> CouncilOutcome | None:
-        """Return how far a council agreed; None before its end."""
-        close = _find_close(view)
-        if close is None:
-            return None
-        report = _read_report(view)
-        return _report_outcome(report) if report else CouncilOutcome(close.accord)
-
 
 VIEW = CouncilView()
 
@@ -67,23 +59,11 @@ def _is_council(view: RunView) -> bool:
     return any(isinstance(note.facts, CouncilFacts) for note in view.notes)
 
 
-def _find_close(view: RunView) -> CouncilCloseFacts | None:
-    facts = (note.facts for note in view.notes)
-    return next((fact for fact in facts if isinstance(fact, CouncilCloseFacts)), None)
-
-
-def _read_report(view: RunView) -> council_report.CouncilReport | None:
-    """Return the report of a council; None before its end, and if it was erased."""
-    closes = (note for note in view.notes if isinstance(note.facts, CouncilCloseFacts))
-    body = next((note_body(note, "report") for note in closes), b"")
-    return council_report.read_report(body) if body else None
-
-
 def council_form(view: RunView) -> CouncilForm:
     """Return what is told of a council, in its form."""
     facts = [note.facts for note in view.notes]
     opened = next(fact for fact in facts if isinstance(fact, CouncilFacts))
-    concluded, report = _find_close(view), _read_report(view)
+    concluded, report = find_close(view), read_view_report(view)
     return CouncilForm(
         seated=opened.seats,
         ballots=_round_forms(facts),
@@ -168,21 +148,6 @@ def _minority_form(minority: council_report.MinorityPosition) -> MinorityForm:
 def _absent_forms(view: RunView, seats: Iterable[int]) -> tuple[AbsentForm, ...]:
     turns = {seat: view.state.task(TURN_PREFIX + TurnId(0, seat).turn) for seat in seats}
     return tuple(AbsentForm(seat, explain_task_state(view, turn)) for seat, turn in turns.items())
-
-
-def _report_outcome(report: council_report.CouncilReport) -> CouncilOutcome:
-    return CouncilOutcome(
-        report.accord,
-        tuple(
-            Dissent(
-                position.answer,
-                tuple(map(str, position.seats)),
-                position.argument.claim if position.argument else "",
-            )
-            for position in report.minority
-        ),
-        tuple(Dissent(blocker.text, (str(blocker.seat),)) for blocker in report.blockers),
-    )
 
 
 def _revealed_ballots(view: RunView) -> list[SpokenTurn]:

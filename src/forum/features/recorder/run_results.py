@@ -8,6 +8,7 @@ import msgspec
 
 from forum import errors
 from forum.app import Forum, RunView, formatting
+from forum.app.panel_outcomes import read_panel_outcome
 from forum.features.recorder.typed_values import AnswerType
 from forum.ledger.kinds import Outcome
 from forum.runs.acceptance_criteria import Check
@@ -15,7 +16,6 @@ from forum.runs.council_end import Accord
 from forum.runs.kinds import COVERAGE, ROLE_PREFIX, AccordFacts, VerdictFacts
 from forum.runs.panel_outcome import CouncilOutcome, Dissent
 from forum.runs.run_fold import TaskRun, TaskState, last_reply_position
-from forum.surfaces.schemas.panels import panel_outcome
 from forum.units import NANO_USD
 
 ValueT = TypeVar("ValueT")
@@ -136,7 +136,7 @@ def build_result(
 ) -> RunResult[ValueT]:
     """Return what a view shows of a run."""
     tasks = {task.id: task for task in _read_tasks(forum, view)}
-    council, spent = panel_outcome(view), view.state.spent
+    council, spent = read_panel_outcome(view), view.state.spent
     answer = view.answer.decode(errors="replace") if view.answer is not None else None
     waiting = tuple(gate.opened.subject for _, gate in view.gates)
     reason, parsed = _explain(view, council), None
@@ -209,7 +209,7 @@ def _read_intent_panel(forum: Forum, view: RunView) -> CouncilOutcome | None:
 
 def _read_panel(forum: Forum, facts: AccordFacts) -> CouncilOutcome:
     """Return how far a panel of a run agreed, and what its own run says of the dissent."""
-    session = panel_outcome(forum.reads.view_run(facts.run))
+    session = read_panel_outcome(forum.reads.view_run(facts.run))
     return msgspec.structs.replace(session or CouncilOutcome(facts.accord), accord=facts.accord)
 
 

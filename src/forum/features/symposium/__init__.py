@@ -16,6 +16,7 @@ FEATURE = Feature(
     kinds="symposium.kinds:SYMPOSIUM_KINDS",
     protocol="symposium.panel_protocol:PROTOCOL",
     panel_view="symposium.panel_view:VIEW",
+    panel_outcome="symposium.panel_outcome:read_outcome",
     panel_lines="symposium.panel_lines:LINES",
     words="symposium.words:WORDS",
     tools="symposium.mcp:TOOLS",

@@ -1,18 +1,11 @@
 """What the views of runs show of a session of the open protocol."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from forum.app import RunView
 from forum.app.formatting import note_body, session_end
-from forum.errors import Malformed
 from forum.features.symposium import kinds, schemas
 from forum.features.symposium.decoders import read_message, read_selection, read_termination
-from forum.features.symposium.findings import (
-    DECISIVE_MESSAGES,
-    SessionFindings,
-    read_session_findings,
-)
 from forum.features.symposium.kinds import MessageFacts
 from forum.features.symposium.transcript import (
     digest_messages,
@@ -21,7 +14,6 @@ from forum.features.symposium.transcript import (
     pending_request,
 )
 from forum.runs.panel import Symposium
-from forum.runs.panel_outcome import CouncilOutcome, Dissent
 from forum.runs.symposium_end import MessageType
 from forum.surfaces.schemas.fields import fill, spent_form
 from forum.surfaces.schemas.panels import SpokenForm, SpokenTurn, SymposiumForm
@@ -47,20 +39,6 @@ class SymposiumView:
             for message in (form.messages if form else ())
             if message.type not in _SILENT
         ]
-
-    def read_outcome(self, view: RunView) -> CouncilOutcome | None:
-        """Return how far the panel agreed; None without an answer, or if a message was erased."""
-        if session_end(view) is None:
-            return None
-        with suppress(Malformed):
-            decisive = (
-                note_body(note, "message")
-                for note in view.notes
-                if isinstance(note.facts, MessageFacts) and note.facts.type in DECISIVE_MESSAGES
-            )
-            found = read_session_findings([read_message(body) for body in decisive])
-            return _findings_outcome(found) if found else None
-        return None
 
 
 VIEW = SymposiumView()
@@ -124,18 +102,3 @@ def _unresolved(
     last = messages[-1] if messages else None
     left = ending or (last.content if isinstance(last, schemas.Synthesis) else None)
     return tuple(item.topic for item in left.unresolved_disagreements) if left else ()
-
-
-def _findings_outcome(found: SessionFindings) -> CouncilOutcome:
-    dissent, blockers = (
-        tuple(
-            Dissent(
-                each.topic,
-                tuple(position.agent for position in each.positions),
-                "; ".join(f"{position.agent}: {position.claim}" for position in each.positions),
-            )
-            for each in group
-        )
-        for group in (found.dissent, found.blockers)
-    )
-    return CouncilOutcome(found.accord, dissent, blockers)

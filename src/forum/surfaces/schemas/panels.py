@@ -10,7 +10,6 @@ from forum.feature import load_parts
 from forum.features import FEATURES
 from forum.runs.answer_similarity import EquivalenceStep
 from forum.runs.council_end import Accord, End, Ground
-from forum.runs.panel_outcome import CouncilOutcome
 from forum.runs.symposium_end import MessageType, OutcomeKind, Reason
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.fields import SpentForm
@@ -207,10 +206,6 @@ class PanelView(Protocol):
         """Return the words of the turns so far that may be read, in their order."""
         ...
 
-    def read_outcome(self, view: RunView) -> CouncilOutcome | None:
-        """Return how far the panel agreed; None before the end, and if that is not known."""
-        ...
-
 
 def deliberation_form(view: RunView) -> DeliberationForm | None:
     """Return what is told of a deliberation, if the run is one."""
@@ -221,12 +216,6 @@ def deliberation_form(view: RunView) -> DeliberationForm | None:
 def spoken_turns(view: RunView) -> list[SpokenTurn]:
     """Return the words of the turns of a panel so far, in the order in which they may be read."""
     return [turn for panel in _panel_views(view) for turn in panel.read_words(view)]
-
-
-def panel_outcome(view: RunView) -> CouncilOutcome | None:
-    """Return how the panel of a session ended; None if there was none, or its end is not known."""
-    outcomes = (panel.read_outcome(view) for panel in _panel_views(view))
-    return next((outcome for outcome in outcomes if outcome is not None), None)
 
 
 def _panel_views(view: RunView) -> Iterator[PanelView]:
