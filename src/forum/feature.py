@@ -33,6 +33,14 @@ class Feature(NamedTuple):
     """The kinds of its entries, a `Kinds`."""
     protocol: str = ""
     """How a panel deliberates, a `PanelProtocol`; the panel names the feature."""
+    panel_view: str = ""
+    """What reads the sessions of its protocol from views of runs, a `PanelView`."""
+    panel_outcome: str = ""
+    """How a panel of its protocol ended: of a view of a run, returns a `CouncilOutcome` or None."""
+    panel_lines: str = ""
+    """What renders the results of its protocol for a terminal, a `PanelLines`."""
+    session_files: str = ""
+    """What reads and writes the files of its sessions, a `SessionFiles`."""
     words: str = ""
     """How its entries are told on one line: a function for each type of facts."""
     commands: tuple[FeatureCommand, ...] = ()
@@ -54,6 +62,8 @@ class Feature(NamedTuple):
     """How long reported runs stay open: a function of the sections, returns `ReportPatience`."""
     record_configuration: str = ""
     """What records with which team and roster a process of a project begins to serve."""
+    run_extension: str = ""
+    """What it adds for a program under a cap: of a project, returns a `RunExtension` or None."""
     sections: tuple[str, ...] = ()
     """The sections of the project file without which no server would start, and that it reads."""
     server: str = ""

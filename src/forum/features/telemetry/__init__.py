@@ -18,5 +18,6 @@ FEATURE = Feature(
     ),
     server="telemetry.process_parts:make_server_extension",
     worker="telemetry.process_parts:sending_own_spans",
+    run_extension="telemetry.process_parts:make_run_extension",
     report_patience="telemetry.settings:read_report_patience",
 )

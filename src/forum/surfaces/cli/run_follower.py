@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from forum.app import Forum, RunView, formatting, now, reported_runs
 from forum.errors import StoreFailed
-from forum.features.council import deliberation_schemas
-from forum.features.council.panel_view import dissent_lines
 from forum.runs import run_fold
 from forum.runs.kinds import ROLE_PREFIX, StopReason
 from forum.runs.report_fold import SpanRecord
@@ -26,9 +24,16 @@ from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
 from forum.surfaces.cli.console import echo, redraw, style
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
+from forum.surfaces.cli.panel_lines import dissent_lines
 from forum.surfaces.cli.report_view import span_lines
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
+from forum.surfaces.schemas.panels import (
+    MAX_SPOKEN_CHARS,
+    SpokenTurn,
+    deliberation_form,
+    spoken_turns,
+)
 from forum.surfaces.schemas.runs import run_form
 from forum.units import format_count, format_duration, format_price, format_usd
 
