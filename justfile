@@ -44,6 +44,7 @@ docs: client
     {{bin}}/python -m tests.docs.python_reference
     {{bin}}/python -m tests.docs.access_guide
     {{bin}}/python -m tests.docs.kind_tables
+    {{bin}}/python -m tests.docs.feature_pages
     {{bin}}/python -m tests.docs.verify_page
     {{bin}}/python -m tests.docs.evidence_schema
     {{bin}}/python -m tests.docs.site
