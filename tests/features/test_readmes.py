@@ -40,6 +40,8 @@ def test_the_page_of_a_feature_names_what_it_has(feature: Feature) -> None:
     assert list(bullets) == ["Commands", "Kinds", "Endpoints", "Settings", "Read first", "More"]
     assert list_names(bullets["Commands"]) == {command.name for command in feature.commands}
     assert list_names(bullets["Kinds"].partition(" of its own")[0]) == {kind.name for kind in kinds}
+    settings = {name.strip("[]").partition(".")[0] for name in list_names(bullets["Settings"])}
+    assert settings >= {name for name, _ in feature.sections}
     assert list_names(bullets["Endpoints"]) == {
         f"{endpoint.method} {endpoint.path}" for endpoint in endpoints
     }

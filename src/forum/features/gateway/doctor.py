@@ -20,4 +20,6 @@ def _check_gateway(context: Installation) -> Iterator[DoctorFinding]:
     yield DoctorFinding("gateway", DoctorState.OK, text)
 
 
-CHECKS = (DoctorCheck("gateway", _check_gateway, frozenset({MachineRole.GATEWAY})),)
+CHECKS = (
+    DoctorCheck("gateway", _check_gateway, frozenset({MachineRole.GATEWAY}), after="confined"),
+)

@@ -13,6 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from forum.app import Forum, now
 from forum.errors import BadSettings
+from forum.features.telemetry.section import TelemetrySection
 from forum.features.telemetry.trace_push import (
     PushTarget,
     TracesNotSent,
@@ -20,7 +21,6 @@ from forum.features.telemetry.trace_push import (
     open_client,
     post_spans,
 )
-from forum.sections import TelemetrySection
 from forum.tracing import FinishedSpan, SpanName, receive_spans
 
 LOG = logging.getLogger("forum")

@@ -23,8 +23,8 @@ from forum.features.telemetry.receiver import (
     refuse_export,
     unpack_export,
 )
+from forum.features.telemetry.section import TelemetrySection
 from forum.limits.off_loop import read_by_size, run_in_body_thread
-from forum.sections import TelemetrySection
 
 _JSON_WEIGHT: Final = 4
 _BODY_TIMEOUT_S: Final = 20.0
