@@ -24,6 +24,7 @@ LIST_OF_FEATURES = {
     "forum.app.** -> forum.features",
     "forum.surfaces.** -> forum.features",
     "forum.surfaces.cli -> forum.features",
+    "forum.config -> forum.features",
 }
 """Imports of the list, which names no module of a feature, and those for type checkers."""
 

@@ -64,8 +64,8 @@ class Feature(NamedTuple):
     """What records with which team and roster a process of a project begins to serve."""
     run_extension: str = ""
     """What it adds for a program under a cap: of a project, returns a `RunExtension` or None."""
-    sections: tuple[str, ...] = ()
-    """The sections of the project file without which no server would start, and that it reads."""
+    sections: tuple[tuple[str, str], ...] = ()
+    """The sections of the project file that it declares: the name, and the struct."""
     server: str = ""
     """What it adds to a server: of its configuration, a `ServerExtension` or None."""
     verifier: str = ""

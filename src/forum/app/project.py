@@ -18,7 +18,7 @@ from forum.app.environment import (
     read_ticks,
     witness_memory,
 )
-from forum.config import Settings
+from forum.config import SECTIONS, Settings
 from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.archive import ArchiveLookup
@@ -34,7 +34,6 @@ from forum.ledger.sequencer import ReadableEntries, Sequencer
 from forum.ledger.strand import RUNS_STRAND, WRITE_KEY_MARK
 from forum.ledger.witness_records import WitnessRecorder
 from forum.ledger.write_tags import WriteKeys
-from forum.sections import SECTIONS
 
 if TYPE_CHECKING:
     from forum.stores.archive_stores import ArchiveReader

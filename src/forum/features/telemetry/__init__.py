@@ -19,5 +19,6 @@ FEATURE = Feature(
     server="telemetry.process_parts:make_server_extension",
     worker="telemetry.process_parts:sending_own_spans",
     run_extension="telemetry.process_parts:make_run_extension",
-    report_patience="telemetry.settings:read_report_patience",
+    report_patience="telemetry.section:read_report_patience",
+    sections=(("otel", "telemetry.section:TelemetrySection"),),
 )

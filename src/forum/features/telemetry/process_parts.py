@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from forum.app import Forum
 from forum.errors import MissingExtra
+from forum.features.telemetry.section import TelemetrySection
 from forum.installation import require_extra
-from forum.sections import TelemetrySection
 
 if TYPE_CHECKING:  # a worker does not need what a server needs
     from forum.app.run_extensions import RunExtension

@@ -28,7 +28,6 @@ from forum import __version__, app, errors, platform_calls, tlog
 from forum.app import planner as planning
 from forum.app.checked_clock import CheckedClock, ClockSkew
 from forum.app.environment import read_ticks
-from forum.app.feature_sections import check_sections
 from forum.app.formatting import pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings, list_secret_files
 from forum.feature import place_parts
@@ -777,12 +776,6 @@ def _check_confinement(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
 
 
-def _check_server_sections(context: Installation) -> Iterator[DoctorFinding]:
-    """Find a section that would keep a server from starting, because no feature reads it."""
-    check_sections(context.settings)
-    return iter(())
-
-
 _ALL = frozenset(MachineRole) - {MachineRole.GATEWAY}
 
 
@@ -822,7 +815,6 @@ _CHECKS = (
     DoctorCheck("panel", _check_panels, _RUNS),
     DoctorCheck("roster", _check_roster, _RUNS),
     DoctorCheck("confined", _check_confinement, _RUNS),
-    DoctorCheck("doors", _check_server_sections),
 )
 
 
