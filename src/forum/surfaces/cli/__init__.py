@@ -13,6 +13,7 @@ import click
 
 from forum import __version__
 from forum.errors import ForumError, TamperDetected
+from forum.feature import FeatureCommand
 from forum.features import FEATURES
 from forum.surfaces.cli.console import echo, guard_streams, style
 from forum.surfaces.cli.os_errors import explain_os_error
@@ -94,9 +95,20 @@ def _list_group(
         if name:
             module, summary = commands[name]
             yield name, (f"forum.surfaces.cli.{module}:{name}", summary)
-        for command in added:
-            if command.after == name:
-                yield command.name, (f"forum.features.{command.function}", command.summary)
+        yield from _take_followers(name, added)
+    while added:  # it follows a command of a feature that is not there
+        added[0] = added[0]._replace(after="")
+        yield from _take_followers("", added)
+
+
+def _take_followers(
+    name: str, added: list[FeatureCommand]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Take the commands that follow a name out of a list, each with those that follow it."""
+    for command in [command for command in added if command.after == name]:
+        added.remove(command)
+        yield command.name, (f"forum.features.{command.function}", command.summary)
+        yield from _take_followers(command.name, added)
 
 
 def _all_commands() -> Mapping[str, tuple[str, str]]:
