@@ -145,9 +145,10 @@ class Engine:
                     yield tasks
                 await driving
             finally:
-                driving.cancel()
-                # Until its turns have ended, another driver must not start them again.
-                await asyncio.gather(driving, return_exceptions=True)
+                if not driving.done():
+                    driving.cancel()
+                    # Until its turns have ended, another driver must not start them again.
+                    await asyncio.gather(driving, return_exceptions=True)
 
     async def _drive(self, run: str, start_tasks: StartTasks) -> None:
         shared = shared_tasks.split_key(run)
