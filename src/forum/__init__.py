@@ -50,14 +50,9 @@ if TYPE_CHECKING:
     from forum.features.recorder.named_parts import agent, model, tool
     from forum.features.recorder.public import google_adk, instrument, langchain, pydantic_ai
     from forum.features.recorder.recorder import Recorder
-    from forum.features.recorder.run_results import (
-        CouncilOutcome,
-        Dissent,
-        RunResult,
-        TaskOutcome,
-        TaskVerdict,
-    )
+    from forum.features.recorder.run_results import RunResult, TaskOutcome, TaskVerdict
     from forum.features.symposium import sdk as symposium
+    from forum.runs.panel_outcome import CouncilOutcome, Dissent
     from forum.runs.plan import Plan, Task
     from forum.verify import Report
 

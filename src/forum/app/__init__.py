@@ -44,8 +44,6 @@ from forum.app.witnesses import Witnesses, find_witnesses
 
 if TYPE_CHECKING:
     from forum.app.reports import ReportOperations
-    from forum.features.oversight.service import OversightOperations
-    from forum.features.retention.service import RetentionOperations
 
 
 class Forum(ProjectContext):
@@ -80,20 +78,6 @@ class Forum(ProjectContext):
     def scores(self) -> ScoreOperations:
         """Recording scores of ended runs."""
         return ScoreOperations(self, self.reads)
-
-    @cached_property
-    def oversight(self) -> "OversightOperations":
-        """Reviews, incidents, and the record of the configuration in use."""
-        from forum.features.oversight.service import OversightOperations
-
-        return OversightOperations(self, self.reads, self.runs)
-
-    @cached_property
-    def retention(self) -> "RetentionOperations":
-        """Rules of retention, holds, and the erasure of bodies whose period is over."""
-        from forum.features.retention.service import RetentionOperations
-
-        return RetentionOperations(self, self.log)
 
     @cached_property
     def reports(self) -> "ReportOperations":

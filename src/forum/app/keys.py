@@ -22,7 +22,7 @@ from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.epochs import name_epoch, split_epoch
 from forum.ledger.log import Ledger, check_strand_head, read_strand_entries
-from forum.ledger.ports import Reader, Store
+from forum.ledger.ports import EntryReader, Reader, TreeReader
 from forum.ledger.row_checks import has_tree
 from forum.ledger.sequencer import Publication
 from forum.ledger.strand import (
@@ -719,7 +719,7 @@ def _draft_epoch(old: tlog.SigningKey | None, held: tlog.Checkpoint, reason: str
     )
 
 
-def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
+def _count_unsigned(reader: EntryReader | None, held: tlog.Checkpoint) -> int:
     """Return how many entries of an ended log no signed tree has."""
     if reader is None:
         return 0
@@ -727,7 +727,7 @@ def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
     return waiting + max(0, reader.head().size - held.size)
 
 
-def _may_be_recorded(following: Store, error: BaseException) -> bool:
+def _may_be_recorded(following: EntryReader, error: BaseException) -> bool:
     """Return whether the next epoch may have an entry, which says how the log before it ended."""
     if isinstance(error, errors.StoreConnectionLost):
         return True  # a commit that was sent may still succeed
@@ -737,7 +737,7 @@ def _may_be_recorded(following: Store, error: BaseException) -> bool:
         return True
 
 
-def _find_stored(reader: Reader | None, origin: str) -> tlog.Checkpoint:
+def _find_stored(reader: TreeReader | None, origin: str) -> tlog.Checkpoint:
     """Return the largest stored checkpoint whose tree is there; that of no entries without one."""
     most: int | None = None
     while reader is not None and (note := reader.checkpoint(most)) is not None:

@@ -97,27 +97,7 @@ class LogOperations:
 
         self._project.ledger.check_write_key()
         with self._publish_in_background() as loop:
-            committer = GroupCommitter(self._project.store)
-
-            def finish(records: Sequence[ports.EntryWrite]) -> None:
-                self.counters.count(records)
-                if loop is not None:
-                    loop.notice_append()
-
-            def append(records: Sequence[ports.EntryWrite]) -> None:
-                if loop is not None:
-                    loop.raise_failure()
-                with self._report_to_monitor():
-                    committer.append(records)
-                finish(records)
-
-            async def append_async(records: Sequence[ports.EntryWrite]) -> None:
-                if loop is not None:
-                    loop.raise_failure()
-                with self._report_to_monitor():
-                    await committer.append_async(records)
-                finish(records)
-
+            committer = GroupCommitter(self._project.store, watch=partial(self._watch_append, loop))
             before = self._project.ledger
             self.recover_lost_calls()
             self._project.ledger = Ledger(
@@ -125,8 +105,8 @@ class LogOperations:
                 kinds=KINDS,
                 clock=now,
                 salts=new_salt,
-                append=append,
-                append_async=append_async,
+                append=committer.append,
+                append_async=committer.append_async,
                 mask=self._project.mask,
                 tags=self._project.write_keys,
                 control=self._project.control_keys,
@@ -143,13 +123,23 @@ class LogOperations:
                 committer.close()
 
     @contextmanager
-    def _report_to_monitor(self) -> Iterator[None]:
-        """Let the monitor know at once that nothing can be written."""
+    def _watch_append(
+        self, loop: "PublisherLoop | None", records: Sequence[ports.EntryWrite]
+    ) -> Iterator[None]:
+        """Count the entries of a block that appends them, and have them published.
+
+        Let the monitor know at once that nothing can be written.
+        """
+        if loop is not None:
+            loop.raise_failure()
         try:
             yield
         except errors.StoreFailed as error:
             self._project.monitor.report_failure(error)
             raise
+        self.counters.count(records)
+        if loop is not None:
+            loop.notice_append()
 
     def open_calls_file(self) -> "OpenRunsFile":
         """Return the file with the runs of a new gateway of this process."""
@@ -710,7 +700,9 @@ class LogOperations:
             self._project.warn(f"verified, but what was seen could not be remembered: {error}")
 
     @contextmanager
-    def _segment_runner(self, reader: ports.Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
+    def _segment_runner(
+        self, reader: ports.TreeReader, jobs: int
+    ) -> "Iterator[SegmentRunner | None]":
         """Start processes that verify segments if the log is long enough; otherwise yield None."""
         if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None

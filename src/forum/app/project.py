@@ -18,7 +18,7 @@ from forum.app.environment import (
     read_ticks,
     witness_memory,
 )
-from forum.config import Settings
+from forum.config import SECTIONS, Settings
 from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.archive import ArchiveLookup
@@ -34,7 +34,6 @@ from forum.ledger.sequencer import ReadableEntries, Sequencer
 from forum.ledger.strand import RUNS_STRAND, WRITE_KEY_MARK
 from forum.ledger.witness_records import WitnessRecorder
 from forum.ledger.write_tags import WriteKeys
-from forum.sections import SECTIONS
 
 if TYPE_CHECKING:
     from forum.stores.archive_stores import ArchiveReader
@@ -262,7 +261,7 @@ class ProjectContext:
         reader.archive = self.make_archive(reader)
         return reader
 
-    def make_archive(self, reader: ports.Reader) -> ArchiveLookup:
+    def make_archive(self, reader: ports.EntryReader) -> ArchiveLookup:
         """Return what finds the archived runs of a log."""
         return ArchiveLookup(reader, KINDS, self._archive_reader.fetch)
 
@@ -499,9 +498,9 @@ class ProjectContext:
     def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
         if self.settings.database:
             with require_extra("postgres"):
-                from forum.stores import postgres
+                from forum.stores.postgres_reader import open_reader
 
-            return postgres.open_reader(self.settings.database, origin, self.settings.databases)
+            return open_reader(self.settings.database, origin, self.settings.databases)
         from forum.stores import sqlite
 
         if not self.settings.ledger_file.exists():
@@ -602,7 +601,7 @@ class ProjectContext:
         """Return the trees that this machine has seen; read them before the database is read."""
         return frozenset(map(tlog.parse_checkpoint, self.remembered_checkpoints()))
 
-    def check_continues(self, reader: ports.Reader, seen: Iterable[tlog.Checkpoint]) -> None:
+    def check_continues(self, reader: ports.TreeReader, seen: Iterable[tlog.Checkpoint]) -> None:
         """Raise `TamperDetected` if the database does not continue trees that were seen before.
 
         Lists and sums of an old copy, or of an emptied database, would leave out what is newer.

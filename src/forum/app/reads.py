@@ -1,21 +1,44 @@
 """Reads of runs, gates and workers; nothing here changes the log."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from forum import errors, tlog
-from forum.app import records
-from forum.app.environment import KINDS, POLL_INTERVAL_S, SESSION_KINDS
+from forum import tlog
+from forum.app.environment import KINDS, POLL_INTERVAL_S
 from forum.app.formatting import explain_run_state
 from forum.app.project import ProjectContext
 from forum.app.record_figures import LogFigures, measure_log, measure_run
+from forum.app.records import (
+    MAX_DETAILED_TASKS,
+    ExplainedGate,
+    GateOrigin,
+    LocatedGate,
+    RunReader,
+    RunView,
+    decode_prefix,
+    find_origin,
+    read_notes,
+    read_opinion,
+    read_panel_opinion,
+    read_run_name,
+    view_entries,
+)
 from forum.app.run_costs import CostAxis, CostTable, add_up_costs
 from forum.app.run_list import RunLister, RunPage, RunQuery
+from forum.errors import (
+    AmbiguousEntry,
+    AmbiguousRun,
+    BodyGone,
+    Malformed,
+    NoSuchEntry,
+    NoSuchGate,
+    NoSuchRun,
+)
 from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.log import (
@@ -26,14 +49,31 @@ from forum.ledger.log import (
     read_body,
     read_strand_entries,
 )
-from forum.runs import kinds, report_kinds, run_fold
+from forum.runs import run_fold
+from forum.runs.kinds import (
+    FINDINGS,
+    REASON,
+    AcceptedFacts,
+    CheckFacts,
+    EvalOpenFacts,
+    VerdictFacts,
+    gate_strand,
+    score_strand,
+)
 from forum.runs.plan import Plan, read_plan
 from forum.runs.record_figures import RecordFigures
 from forum.runs.report_fold import align_spans
+from forum.runs.report_kinds import (
+    TRACE_RUN_PREFIX,
+    Provenance,
+    ReportSourceFacts,
+    is_run_id,
+    span_strand,
+)
 from forum.runs.run_comparison import Divergence, align_steps, compare_steps
 from forum.runs.run_record import RunRecord, sort_by_index
 from forum.runs.scores import RecordedScore, mark_latest
-from forum.runs.session_steps import NoteBody, Session
+from forum.runs.session_steps import Session
 from forum.runs.session_steps import SessionNote as Noted
 from forum.runs.shared_tasks import run_of
 
@@ -52,26 +92,17 @@ def _parent_run(state: run_fold.Run) -> str:
     return state.accepted.parent_run if state.accepted else ""
 
 
-def read_session_notes(
-    ledger: Ledger, run: str, state: run_fold.Run | None = None, until: int | None = None
-) -> tuple[Noted, ...]:
-    """Return the entries of a panel's session, up to an index if one is given."""
-    from forum.engine import read_run
-
-    tasks = (state or read_run(ledger, run)).tasks
-    turns = [kinds.task_strand(name) for name in tasks if name.startswith(kinds.TURN_PREFIX)]
-    return tuple(
-        Noted(entry.step, entry.facts, _bodies_of(ledger.store, entry))
-        for strand in (MAIN_STRAND, *turns)
-        for leaf, entry in read_strand_entries(ledger, run, strand)
-        if entry.kind in SESSION_KINDS
-        if until is None or is_before(ledger.store, leaf, until)
-    )
+def read_session_notes(ledger: Ledger, run: str) -> tuple[Noted, ...]:
+    """Return the entries of a panel's session that a ledger holds."""
+    strands = sorted(ledger.writer.strands(run))
+    entries = [each for name in strands for each in read_strand_entries(ledger, run, name)]
+    return read_notes(_make_reader(ledger.store, run, entries), run_fold.fold(entries))
 
 
-def _bodies_of(reader: ports.Reader, entry: Entry[Any]) -> tuple[NoteBody, ...]:
-    bodies = {name: read_body(reader, entry, name) for name in entry.bodies}
-    return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
+def _make_reader(
+    store: ports.LogReader, run: str, entries: Sequence[run_fold.IdentifiedEntry]
+) -> RunReader:
+    return RunReader(run, entries, partial(read_body, store), store.indexes)
 
 
 class RunReads:
@@ -84,7 +115,7 @@ class RunReads:
         """Return whether a run records an evaluation."""
         entries = read_strand_entries(self._project.ledger, run, MAIN_STRAND, 1)
         _, entry = next(entries, (None, None))
-        return entry is not None and isinstance(entry.facts, kinds.EvalOpenFacts)
+        return entry is not None and isinstance(entry.facts, EvalOpenFacts)
 
     def find_run(self, what: str) -> str:
         """Return the id of a run that is given by its id, a prefix of it, or one of its entries.
@@ -101,11 +132,11 @@ class RunReads:
             return run
         try:
             return self._project.ledger.find_entry(what).entry.run
-        except (errors.Malformed, errors.NoSuchEntry):
+        except (Malformed, NoSuchEntry):
             if is_index and (run := self._run_beginning(what)):
                 return run
             why = f"{what} is neither a run nor an entry; forum runs lists the runs"
-            raise errors.NoSuchEntry(why) from None
+            raise NoSuchEntry(why) from None
 
     def _check_only_meaning(self, name: str) -> None:
         """Raise `AmbiguousRun` if the name of a run is also a reference to a run of another.
@@ -114,20 +145,16 @@ class RunReads:
         somebody else: the beginning of its name, or the beginning of the id of an entry.
         """
         reporter = self._reporter_of(name)
-        if (
-            not reporter
-            or report_kinds.is_run_id(name)
-            or name.startswith(report_kinds.TRACE_RUN_PREFIX)
-        ):
+        if not reporter or is_run_id(name) or name.startswith(TRACE_RUN_PREFIX):
             # No key has chosen it: Forum makes up the ids of runs, and the names of traces.
             return
         longer, more = self._list_runs(name)
         others = [run for run in longer if self._reporter_of(run) != reporter]
-        with suppress(errors.Malformed, errors.NoSuchEntry, errors.AmbiguousEntry):
+        with suppress(Malformed, NoSuchEntry, AmbiguousEntry):
             others.append(self._project.ledger.find_entry(name).entry.run)
         others = [run for run in dict.fromkeys(others) if run != name]
         if others or more:
-            raise errors.AmbiguousRun(name, [name, *(others or longer)], more=more)
+            raise AmbiguousRun(name, [name, *(others or longer)], more=more)
 
     def _list_runs(self, prefix: str) -> tuple[list[str], bool]:
         """Return the runs that begin with a prefix and are longer, and whether there are more."""
@@ -145,7 +172,7 @@ class RunReads:
             # fits both means the outer run.
             matches = [run for run in matches if self._parent_of(run) not in matches]
         if len(matches) > 1:
-            raise errors.AmbiguousRun(prefix, matches, more=more)
+            raise AmbiguousRun(prefix, matches, more=more)
         return matches[0] if matches else None
 
     def _parent_of(self, run: str) -> str:
@@ -154,7 +181,7 @@ class RunReads:
     def _reporter_of(self, run: str) -> str:
         """Return the key or process that reports a run; empty for a run that Forum drives."""
         for _, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND, start=1):
-            return entry.facts.by if isinstance(entry.facts, report_kinds.ReportSourceFacts) else ""
+            return entry.facts.by if isinstance(entry.facts, ReportSourceFacts) else ""
         return ""
 
     def read_run(self, run: str, until: int | None = None) -> run_fold.Run:
@@ -172,7 +199,7 @@ class RunReads:
             for _, data in self._project.store.entries_of_run(run)
         ]
         if not entries:
-            raise errors.NoSuchRun(run)
+            raise NoSuchRun(run)
         return [t for t in entries if until is None or is_before(self._project.store, t[0], until)]
 
     def read_run_request(self, run: str) -> "RunRequest":
@@ -238,18 +265,16 @@ class RunReads:
             run = parent
         return run
 
-    def view_run(self, run: str, until: LocatedEntry | None = None) -> records.RunView:
+    def view_run(self, run: str, until: LocatedEntry | None = None) -> RunView:
         """Return everything known of a run, or known when the entry `until` was the last.
 
         Raises `NoSuchRun`.
         """
         entries = self._read_entries(run, until.index if until else None)
-        is_accepted = any(isinstance(entry.facts, kinds.AcceptedFacts) for _, entry in entries)
+        is_accepted = any(isinstance(entry.facts, AcceptedFacts) for _, entry in entries)
         if until is not None and not is_accepted and self.read_run(run).accepted:
-            raise errors.NoSuchRun(f"{run} had no request at that time")
-        store = self._project.store
-        reader = records.RunReader(run, entries, partial(read_body, store), store.indexes)
-        view = records.view_entries(reader)
+            raise NoSuchRun(f"{run} had no request at that time")
+        view = view_entries(_make_reader(self._project.store, run, entries))
         # Only the log has the runs within and the scores, which are beside the run.
         return replace(
             view,
@@ -260,40 +285,38 @@ class RunReads:
             scores=self.read_scores(run, until.index if until else None),
         )
 
-    def _explain_inner_runs(self, view: records.RunView) -> dict[str, str]:
+    def _explain_inner_runs(self, view: RunView) -> dict[str, str]:
         """Return why the inner runs of tasks failed whose calls say nothing of it."""
         return {
             task.id: explain_run_state(self.view_run(task.delegated.run))
-            for task in list(view.state.tasks.values())[: records.MAX_DETAILED_TASKS]
+            for task in list(view.state.tasks.values())[:MAX_DETAILED_TASKS]
             if task.id not in view.errors and task.delegated is not None
             if run_fold.has_failed_inner_run(task)
         }
 
     def name_of(self, state: run_fold.Run) -> str:
         """Return the name of a reported run: as it was given, or its label if that was erased."""
-        return records.read_run_name(state, self._body_at)
+        return read_run_name(state, self._body_at)
 
     def explain_entry(self, located: LocatedEntry) -> str:
         """Return what a judge wrote for a verdict or a check; empty for any other entry."""
         facts, at = located.entry.facts, located.position
-        if isinstance(facts, kinds.CheckFacts):
-            return records.decode_prefix(self._body_at(at, "detail"))
-        if isinstance(facts, kinds.VerdictFacts) and facts.judge and at.n:
+        if isinstance(facts, CheckFacts):
+            return decode_prefix(self._body_at(at, "detail"))
+        if isinstance(facts, VerdictFacts) and facts.judge and at.n:
             # The judge's reply is recorded right before the verdict that follows from it; of a
             # panel, how far it agreed.
             before = at._replace(n=at.n - 1)
-            opinion = records.read_opinion(
-                self._body_at(before, "output")
-            ) or records.read_panel_opinion(self._body_at(before, kinds.FINDINGS))
+            opinion = read_opinion(self._body_at(before, "output")) or read_panel_opinion(
+                self._body_at(before, FINDINGS)
+            )
             return opinion.feedback if opinion else ""
         return ""
 
     def read_scores(self, run: str, until: int | None = None) -> tuple[RecordedScore, ...]:
         """Return the scores of a run, its tasks and its answer, the oldest first."""
         scores = []
-        for leaf, entry in read_strand_entries(
-            self._project.ledger, LOG_RUN, kinds.score_strand(run)
-        ):
+        for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, score_strand(run)):
             if until is None or is_before(self._project.store, leaf, until):
                 body = read_body(self._project.store, entry, "comment") if entry.bodies else None
                 comment = None if body is None else body.decode(errors="replace")
@@ -309,7 +332,7 @@ class RunReads:
         """
         entries = sort_by_index(locate_run(self._project.store, KINDS, run))
         if not entries:
-            raise errors.NoSuchRun(run)
+            raise NoSuchRun(run)
         return RunRecord(
             run, entries, lambda located, name: read_body(self._project.store, located.entry, name)
         )
@@ -330,7 +353,7 @@ class RunReads:
         bodies: dict[str, bytes] = {}
         for leaf, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND):
             at = ports.Position(run, MAIN_STRAND, entry.n)
-            named = {"request", "policy"} if isinstance(entry.facts, kinds.AcceptedFacts) else set()
+            named = {"request", "policy"} if isinstance(entry.facts, AcceptedFacts) else set()
             named |= {"plan"} if leaf == state.plan else set()
             named |= {"answer", "claims"} if at == state.answer_at else set()
             for name in named & entry.bodies.keys():
@@ -465,17 +488,15 @@ class RunReads:
     def _aligned_strands(self, run: str) -> dict[str, str]:
         """Return the names under which the spans of a run are compared, by strand."""
         names = align_spans(self.read_run(run).report.spans)
-        return {
-            report_kinds.span_strand(span): report_kinds.span_strand(name)
-            for span, name in names.items()
-        }
+        return {span_strand(span): span_strand(name) for span, name in names.items()}
 
     def bodies_at(self, run: str, strand: str, step: str) -> dict[str, bytes]:
         """Return the bodies of a step of a comparison that were not erased."""
         named = {name: own for own, name in self._aligned_strands(run).items()}
         for _, entry in read_strand_entries(self._project.ledger, run, named.get(strand, strand)):
             if entry.step == step:
-                return {body.name: body.data for body in _bodies_of(self._project.store, entry)}
+                reader = _make_reader(self._project.store, run, ())
+                return {body.name: body.data for body in reader.read_bodies(entry)}
         return {}
 
     def waiting_gates(self) -> list[tuple[str, run_fold.Gate]]:
@@ -486,12 +507,12 @@ class RunReads:
         while page := self._project.store.timers(after, 1000, due=False):
             after = page[-1]
             for alarm in page:
-                if alarm.strand.startswith(kinds.gate_strand("")):
-                    subject = alarm.strand.removeprefix(kinds.gate_strand(""))
+                if alarm.strand.startswith(gate_strand("")):
+                    subject = alarm.strand.removeprefix(gate_strand(""))
                     gates.append((alarm.run, find_gate(self._project.ledger, alarm.run, subject)))
         return gates
 
-    def locate_gates(self, gates: Iterable[tuple[str, run_fold.Gate]]) -> list[records.LocatedGate]:
+    def locate_gates(self, gates: Iterable[tuple[str, run_fold.Gate]]) -> list[LocatedGate]:
         """Return gates with the entries and the salts of what they show."""
         store, found = self._project.store, list(gates)
         places = [(run, (gate.shown_at.strand, gate.shown_at.n)) for run, gate in found]
@@ -499,7 +520,7 @@ class RunReads:
         indexes = iter(store.indexes([leaf_of(row) for row in rows if row is not None]))
         bodies = [store.body(gate.shown_at, "shown") for _, gate in found]
         return [
-            records.LocatedGate(
+            LocatedGate(
                 run=run,
                 gate=gate,
                 index=None if row is None else next(indexes),
@@ -509,26 +530,26 @@ class RunReads:
             for (run, gate), row, body in zip(found, rows, bodies, strict=True)
         ]
 
-    def find_gate_origin(self, run: str) -> records.GateOrigin:
+    def find_gate_origin(self, run: str) -> GateOrigin:
         """Return who asks at the gates of a run: who submitted it, or who reports it."""
         for _, entry in read_strand_entries(self._project.ledger, run, MAIN_STRAND):
-            if isinstance(entry.facts, kinds.AcceptedFacts) and entry.facts.parent_run:
+            if isinstance(entry.facts, AcceptedFacts) and entry.facts.parent_run:
                 return self.find_gate_origin(entry.facts.parent_run)
-            if isinstance(entry.facts, kinds.AcceptedFacts | report_kinds.ReportSourceFacts):
-                return records.find_origin([entry])
-        return records.find_origin([])
+            if isinstance(entry.facts, AcceptedFacts | ReportSourceFacts):
+                return find_origin([entry])
+        return find_origin([])
 
     def is_shown_at_gate(self, located: LocatedEntry, name: str) -> bool:
         """Return whether a body of an entry is what a gate shows, so that somebody can decide."""
         from forum.engine import find_gate
 
         position = located.position
-        if name != "shown" or not position.strand.startswith(kinds.gate_strand("")):
+        if name != "shown" or not position.strand.startswith(gate_strand("")):
             return False
-        subject = position.strand.removeprefix(kinds.gate_strand(""))
+        subject = position.strand.removeprefix(gate_strand(""))
         try:
             gate = find_gate(self._project.ledger, position.run, subject)
-        except errors.NoSuchGate:
+        except NoSuchGate:
             return False
         return gate.shown_at == position
 
@@ -539,7 +560,7 @@ class RunReads:
         gate = find_gate(self._project.ledger, run, subject)
         return gate, read_body(self._project.ledger, gate.shown_at, "shown")
 
-    def explain_gate(self, run: str, subject: str) -> records.ExplainedGate:
+    def explain_gate(self, run: str, subject: str) -> ExplainedGate:
         """Return a gate with everything that a decision at it is about.  Raises `NoSuchGate`."""
         gate, shown = self.read_gate(run, subject)
         (located,) = self.locate_gates([(run, gate)])
@@ -548,12 +569,12 @@ class RunReads:
         request, plan = bodies.get("request"), bodies.get("plan")
         asked = self.name_of(state) or None if request is None else request.decode(errors="replace")
         tasks = read_plan(plan) if plan is not None else None
-        reason = self._body_at(gate.reason_at, kinds.REASON)
+        reason = self._body_at(gate.reason_at, REASON)
         policy = None
-        if located.origin.provenance is report_kinds.Provenance.DRIVEN:
-            with suppress(errors.BodyGone):
+        if located.origin.provenance is Provenance.DRIVEN:
+            with suppress(BodyGone):
                 policy = self.read_run_request(run).policy
-        return records.ExplainedGate(
+        return ExplainedGate(
             located=located,
             shown=shown,
             request=asked,

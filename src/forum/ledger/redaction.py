@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from forum import errors, tlog
-from forum.ledger import ports, retention
+from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of, peek_kind
 from forum.ledger.kinds import (
     Kinds,
@@ -21,8 +21,15 @@ from forum.ledger.kinds import (
     RedactionReason,
     RedactionV3Facts,
 )
+from forum.ledger.retention import (
+    RETENTION_STRAND,
+    BodyName,
+    HoldOrder,
+    RetentionState,
+    read_retention,
+)
 
-REDACTION_STRANDS = (MAIN_STRAND, retention.RETENTION_STRAND)
+REDACTION_STRANDS = (MAIN_STRAND, RETENTION_STRAND)
 """The strands of the log's own run in which redactions are in force."""
 MAX_REDACTED_ENTRIES = 15
 """Entries whose bodies one entry redacts.  One more parent leads to the exports of their runs."""
@@ -34,7 +41,7 @@ _REDACTION_KINDS = frozenset({b"redact/1", b"redact/2", b"redact/3"})
 _match_place = re.compile(r"(0|[1-9][0-9]?)/([a-z][a-z0-9._-]{0,31})").fullmatch
 
 
-def redacted_bodies(entry: Entry[Any]) -> Iterator[retention.BodyName]:
+def redacted_bodies(entry: Entry[Any]) -> Iterator[BodyName]:
     """Yield the bodies that an entry redacts; none if it is no redaction, or not in force.
 
     A redaction in another strand has no effect: otherwise the writer of a run could explain away
@@ -45,8 +52,8 @@ def redacted_bodies(entry: Entry[Any]) -> Iterator[retention.BodyName]:
         return
     if isinstance(facts, RedactionFacts):
         if entry.strand == MAIN_STRAND and entry.parents[:1] == (facts.entry,):
-            yield retention.BodyName(facts.entry, facts.body)
-    elif entry.strand != retention.RETENTION_STRAND:
+            yield BodyName(facts.entry, facts.body)
+    elif entry.strand != RETENTION_STRAND:
         return
     elif isinstance(facts, RedactionBatchFacts):
         yield from _name_bodies(facts.bodies, entry.parents)
@@ -54,15 +61,15 @@ def redacted_bodies(entry: Entry[Any]) -> Iterator[retention.BodyName]:
         yield from _name_bodies(facts.bodies, entry.parents[: len(facts.runs)])
 
 
-def _name_bodies(places: Sequence[str], parents: Sequence[str]) -> Iterator[retention.BodyName]:
+def _name_bodies(places: Sequence[str], parents: Sequence[str]) -> Iterator[BodyName]:
     for place in places:
         match = _match_place(place)
         if match is not None and int(match[1]) < len(parents):
-            yield retention.BodyName(parents[int(match[1])], match[2])
+            yield BodyName(parents[int(match[1])], match[2])
 
 
 def find_redaction_fault(
-    entry: Entry[Any], holds: retention.HoldOrder, run_of: Callable[[str], str | None]
+    entry: Entry[Any], holds: HoldOrder, run_of: Callable[[str], str | None]
 ) -> tuple[bool, str] | None:
     """Return what is wrong with a redaction at its place in the log, or None.
 
@@ -82,7 +89,7 @@ def find_redaction_fault(
     return None
 
 
-def find_rule_fault(entry: Entry[Any], order: retention.HoldOrder) -> str | None:
+def find_rule_fault(entry: Entry[Any], order: HoldOrder) -> str | None:
     """Return what is wrong with the rule that a redaction names at its place in the log, or None.
 
     Without that rule in the log, whoever made the eraser believe in one could have erased anything.
@@ -113,7 +120,7 @@ class RecordedRedaction(NamedTuple):
 
 
 def find_redaction(
-    reader: ports.Reader, kinds: Kinds, body: retention.BodyName
+    reader: ports.EntryReader, kinds: Kinds, body: BodyName
 ) -> RecordedRedaction | None:
     """Return the first redaction of a body, or None if there is none."""
     for strand in REDACTION_STRANDS:
@@ -127,7 +134,7 @@ class PendingRedaction(msgspec.Struct, frozen=True):
     """A recorded redaction whose bodies may still be stored."""
 
     leaf: tlog.Hash
-    bodies: tuple[retention.BodyName, ...]
+    bodies: tuple[BodyName, ...]
 
 
 class ArchiveEraser(Protocol):
@@ -144,15 +151,15 @@ class BodyEraser:
     """Erases the bodies of signed redactions; each call goes on where the last one ended."""
 
     def __init__(
-        self, store: ports.Store, kinds: Kinds, archive: ArchiveEraser | None = None
+        self, store: ports.ContentStore, kinds: Kinds, archive: ArchiveEraser | None = None
     ) -> None:
         self._store, self._kinds, self._archive = store, kinds, archive
         self._read = dict.fromkeys(REDACTION_STRANDS, 0)
         self._pending: list[PendingRedaction] = []
-        self._retention = retention.RetentionState()
+        self._retention = RetentionState()
 
     @property
-    def pending(self) -> frozenset[retention.BodyName]:
+    def pending(self) -> frozenset[BodyName]:
         """The bodies with a recorded redaction that the last call of `erase` left in place."""
         return frozenset(body for redaction in self._pending for body in redaction.bodies)
 
@@ -161,7 +168,7 @@ class BodyEraser:
 
         Return the positions of their entries.  After an error, call it again.
         """
-        self._retention = retention.read_retention(self._store, self._kinds, self._retention)
+        self._retention = read_retention(self._store, self._kinds, self._retention)
         erased, self._pending = self._erase_signed(self._pending)
         for strand in REDACTION_STRANDS:
             while page := self._read_page(strand):
@@ -222,9 +229,7 @@ class BodyEraser:
             ]
         return erased, waiting
 
-    def _locate(
-        self, bodies: Sequence[retention.BodyName]
-    ) -> Iterator[tuple[retention.BodyName, ports.Position]]:
+    def _locate(self, bodies: Sequence[BodyName]) -> Iterator[tuple[BodyName, ports.Position]]:
         """Yield bodies with the positions of their entries, if these have an index."""
         indexes = self._store.indexes([tlog.Hash.from_hex(body.entry) for body in bodies])
         for body, index in zip(bodies, indexes, strict=True):

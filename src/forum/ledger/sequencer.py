@@ -72,7 +72,7 @@ class Sequencer:
 
     def __init__(  # noqa: PLR0913  all but the first have a default
         self,
-        store: ports.Store,
+        store: ports.PublisherStore,
         keys: WriteKeys | None = None,
         reload: ReloadKeys = lambda: None,
         control: WriteKeys | None = None,
@@ -282,7 +282,7 @@ class Publisher:
 
     def __init__(  # noqa: PLR0913  the last six have a default
         self,
-        store: ports.Store,
+        store: ports.PublisherStore,
         key: tlog.SigningKey,
         guard: ports.CheckpointStore,
         policy: tlog.WitnessPolicy,

@@ -22,7 +22,6 @@ from forum.errors import BodyGone, ReplayMiss, StoreFailed
 from forum.features.chat_api.conversation import Terms
 from forum.features.chat_api.errors import NoReply, ParameterError
 from forum.features.chat_api.models import PANEL, ModelChoice
-from forum.features.council.deliberation_schemas import DeliberationForm, deliberation_form
 from forum.ledger.access import has_scope
 from forum.ledger.entry import MAIN_STRAND, peek_kind
 from forum.ledger.kinds import Outcome
@@ -35,6 +34,7 @@ from forum.surfaces.http.events import RUN_CLOSE_KIND
 from forum.surfaces.http.log_follower import wait_for_news
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
+from forum.surfaces.schemas.panels import DeliberationForm, deliberation_form
 
 ANSWER_TIMEOUT_S = 570.0
 """How long to wait for a whole answer: clients give up after 600 s and retry."""

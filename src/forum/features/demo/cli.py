@@ -18,14 +18,14 @@ import msgspec
 
 from forum.app import Forum
 from forum.app.formatting import explain_failure, first_line, short_id
-from forum.features.council.deliberation_schemas import deliberation_form
-from forum.features.council.panel_view import panel_lines
 from forum.features.dashboard.cli import choose_port, serve_and_work
 from forum.installation import install_command
 from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.console import echo, prompt, style
 from forum.surfaces.cli.logging_options import log_to_stderr, log_warning
+from forum.surfaces.cli.panel_lines import panel_lines
 from forum.surfaces.cli.serve import port_option
+from forum.surfaces.schemas.panels import deliberation_form
 from forum.surfaces.schemas.runs import run_form
 from forum.units import format_usd
 

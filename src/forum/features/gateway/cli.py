@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,8 @@ import msgspec
 
 from forum.app import Forum, build_secret_mask, key_variables
 from forum.app.formatting import pluralize, short_id
-from forum.errors import LimitReached, MissingExtra
-from forum.installation import require_extra
+from forum.app.run_extensions import open_run_extensions
+from forum.errors import LimitReached
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.common_options import option_field
@@ -23,7 +22,6 @@ from forum.units import NANO_USD, format_usd
 
 if TYPE_CHECKING:
     from forum.features.gateway.run_session import CommandSummary
-    from forum.features.gateway.run_telemetry import RunTelemetry
 
 EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
 
@@ -136,11 +134,10 @@ def run(
             key_variables=sorted(named),
         )
         with forum.log.open_writer() as ledger:
-            telemetry = _load_telemetry(forum)
-            extended = replace(options, extensions=(telemetry,) if telemetry else ())
+            extended = replace(options, extensions=open_run_extensions(forum))
             summary = run_program(forum, ledger, gateway, token, extended)
-            if telemetry:
-                telemetry.close_trace(summary.run.replace("-", ""), summary.root)
+            for extension in extended.extensions:
+                extension.end(summary.run, summary.root)
     advice = _Advice(
         is_confined=options.confine,
         missing_keys=gateway.missing_keys if gateway.has_no_key else (),
@@ -150,15 +147,6 @@ def run(
     for line in lines:
         common_options.echo_info(line)
     sys.exit(LimitReached.exit_code if summary.timed_out else summary.status)
-
-
-def _load_telemetry(forum: Forum) -> "RunTelemetry | None":
-    """Return the routes for OpenTelemetry, or None if the extra is not installed."""
-    with suppress(MissingExtra), require_extra("otel"):
-        from forum.features.gateway.run_telemetry import RunTelemetry
-
-        return RunTelemetry(forum)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

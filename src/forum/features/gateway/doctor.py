@@ -14,4 +14,8 @@ def _check_gateway(context: doctor.Installation) -> Iterator[doctor.DoctorFindin
     yield doctor.DoctorFinding("gateway", doctor.DoctorState.OK, text)
 
 
-CHECKS = (doctor.DoctorCheck("gateway", _check_gateway, frozenset({doctor.MachineRole.GATEWAY})),)
+CHECKS = (
+    doctor.DoctorCheck(
+        "gateway", _check_gateway, frozenset({doctor.MachineRole.GATEWAY}), after="confined"
+    ),
+)

@@ -15,11 +15,12 @@ import msgspec
 import uvicorn
 
 from forum.app import Forum, bind_sockets, new_run_id, now
+from forum.app.run_extensions import RunExtension
 from forum.features.gateway.actor_caps import find_actor_caps
 from forum.features.gateway.program import gateway_variables, make_run_sandbox, program_environment
 from forum.features.gateway.relay import Relay
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
-from forum.features.gateway.run_app import RunExtension, RunGateway
+from forum.features.gateway.run_app import RunGateway
 from forum.features.gateway.run_terminal import ProgramTerminal
 from forum.features.gateway.settings import GatewaySettings
 from forum.ledger.body import BytesContent

@@ -9,13 +9,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.json import encode as encode_json
 
-from forum import __version__, errors
+from forum import __version__
+from forum.app import Forum
 from forum.app.access import LOCAL_OPERATOR, Approver
 from forum.app.environment import KINDS, new_salt, now
-from forum.app.project import ProjectContext
-from forum.app.reads import RunReads
-from forum.app.runs import RunOperations
-from forum.features.oversight import kinds
+from forum.errors import (
+    ConcurrentUpdate,
+    IncidentAlreadyClosed,
+    Malformed,
+    NoSuchIncident,
+    TamperDetected,
+)
 from forum.features.oversight import rules as oversight
 from forum.features.oversight.configuration import (
     Configuration,
@@ -23,9 +27,29 @@ from forum.features.oversight.configuration import (
     compare_configuration,
     encode_configuration,
 )
-from forum.ledger import log
+from forum.features.oversight.kinds import (
+    CONFIGURATION_PARTS,
+    CONFIGURATION_STRAND,
+    INCIDENTS_STRAND,
+    REMARK,
+    REVIEWS_STRAND,
+    TEXT,
+    ConfigurationChangeFacts,
+    ConfigurationFacts,
+    IncidentCloseFacts,
+    IncidentOpenFacts,
+    IncidentSeverity,
+    ReviewFacts,
+)
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Entry, leaf_of, peek_kind
+from forum.ledger.log import (
+    SYSTEM_ACTOR,
+    LocatedEntry,
+    locate_run,
+    read_body,
+    read_strand_entries,
+)
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.runs.kinds import IDENTITY
 from forum.runs.roster import Roster
@@ -41,7 +65,7 @@ class ReviewItem(Struct, frozen=True):
     """An entry that is worth a look, and why."""
 
     concern: oversight.Concern
-    entry: log.LocatedEntry
+    entry: LocatedEntry
 
 
 class RecordedReview(Struct, frozen=True):
@@ -51,7 +75,7 @@ class RecordedReview(Struct, frozen=True):
     """The id of its entry, in hexadecimal."""
     at: int
     actor: str
-    facts: kinds.ReviewFacts
+    facts: ReviewFacts
     remark: str | None
 
 
@@ -78,8 +102,8 @@ class IncidentRecord(Struct, frozen=True):
 class OversightOperations:
     """Shows what is worth a look, and records reviews, incidents and configurations."""
 
-    def __init__(self, project: ProjectContext, reads: RunReads, runs: RunOperations) -> None:
-        self._project, self._reads, self._runs = project, reads, runs
+    def __init__(self, forum: Forum) -> None:
+        self._project, self._reads, self._runs = forum, forum.reads, forum.runs
 
     def view_review(self, run: str = "", until: int | None = None, limit: int = 100) -> ReviewView:
         """Return what is worth a look since the last review, or of one run.
@@ -111,7 +135,7 @@ class OversightOperations:
         facts = oversight.review_facts(view.scope, view.counts, by.authority)
         # A random suffix makes each step unique: two people may review the same at once.
         step = f"review/{new_salt()[:8].hex()}"
-        return self._append(step, facts, {kinds.REMARK: remark}, by, kinds.REVIEWS_STRAND)
+        return self._append(step, facts, {REMARK: remark}, by, REVIEWS_STRAND)
 
     def read_reviews(self) -> list[RecordedReview]:
         """Return all reviews, the oldest first."""
@@ -122,15 +146,15 @@ class OversightOperations:
                 at=entry.ts,
                 actor=entry.actor,
                 facts=entry.facts,
-                remark=self._read_text(entry, kinds.REMARK),
+                remark=self._read_text(entry, REMARK),
             )
-            for leaf, entry in log.read_strand_entries(ledger, LOG_RUN, kinds.REVIEWS_STRAND)
-            if isinstance(entry.facts, kinds.ReviewFacts)
+            for leaf, entry in read_strand_entries(ledger, LOG_RUN, REVIEWS_STRAND)
+            if isinstance(entry.facts, ReviewFacts)
         ]
 
     def open_incident(
         self,
-        severity: kinds.IncidentSeverity,
+        severity: IncidentSeverity,
         text: str,
         runs: tuple[str, ...] = (),
         known: int | None = None,
@@ -141,17 +165,15 @@ class OversightOperations:
         Raises `Malformed`, `NoSuchRun`.
         """
         if len(runs) > MAX_INCIDENT_RUNS:
-            raise errors.Malformed(
-                "incident", f"it names {len(runs)} runs; at most {MAX_INCIDENT_RUNS}"
-            )
+            raise Malformed("incident", f"it names {len(runs)} runs; at most {MAX_INCIDENT_RUNS}")
         _check_text(text, "what happened")
         at = now()
         if known is not None and known > at:
-            raise errors.Malformed("incident", "it cannot have become known in the future")
+            raise Malformed("incident", "it cannot have become known in the future")
         if known is not None and known < 0:
-            raise errors.Malformed("incident", "it cannot have become known before 1970")
+            raise Malformed("incident", "it cannot have become known before 1970")
         incident = new_salt()[:4].hex()
-        facts = kinds.IncidentOpenFacts(
+        facts = IncidentOpenFacts(
             incident=incident,
             severity=severity,
             by=by.authority,
@@ -160,7 +182,7 @@ class OversightOperations:
         )
         parents = tuple(self._first_entry(run) for run in runs)
         step = f"incident/{incident}/open"
-        self._append(step, facts, {kinds.TEXT: text}, by, kinds.INCIDENTS_STRAND, parents)
+        self._append(step, facts, {TEXT: text}, by, INCIDENTS_STRAND, parents)
         return self._fold_incidents()[incident]
 
     def close_incident(
@@ -173,23 +195,21 @@ class OversightOperations:
         _check_text(text, "how it was dealt with")
         opened = self._fold_incidents().get(incident)
         if opened is None:
-            raise errors.NoSuchIncident(incident)
+            raise NoSuchIncident(incident)
         if opened.closed is not None:
-            raise errors.IncidentAlreadyClosed(incident)
-        facts = kinds.IncidentCloseFacts(incident, by.authority)
+            raise IncidentAlreadyClosed(incident)
+        facts = IncidentCloseFacts(incident, by.authority)
         parents = (Hash.from_hex(opened.entry),)
         # A random suffix makes each step unique: if two people close it at once, both are recorded.
         step = f"incident/{incident}/close/{new_salt()[:8].hex()}"
-        self._append(step, facts, {kinds.TEXT: text}, by, kinds.INCIDENTS_STRAND, parents)
+        self._append(step, facts, {TEXT: text}, by, INCIDENTS_STRAND, parents)
         return self._fold_incidents()[incident]
 
     def read_incidents(self) -> list[IncidentRecord]:
         """Return all incidents with their texts, the oldest first."""
         texts = {
-            leaf.hex(): self._read_text(entry, kinds.TEXT)
-            for leaf, entry in log.read_strand_entries(
-                self._project.ledger, LOG_RUN, kinds.INCIDENTS_STRAND
-            )
+            leaf.hex(): self._read_text(entry, TEXT)
+            for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, INCIDENTS_STRAND)
         }
         return [
             IncidentRecord(incident, texts[incident.entry], texts.get(incident.close_entry))
@@ -216,53 +236,46 @@ class OversightOperations:
             return False  # without the write key this process serves readers only
         while True:
             # Opened first: an entry that another process adds after it has a place that is taken.
-            strand = self._project.ledger.open_log_strand(kinds.CONFIGURATION_STRAND)
+            strand = self._project.ledger.open_log_strand(CONFIGURATION_STRAND)
             facts = self._compare_configuration(texts)
             if facts is None:
                 return False
-            with suppress(errors.ConcurrentUpdate):
+            with suppress(ConcurrentUpdate):
                 strand.append_exclusive(self._draft_configuration(facts, texts))
                 return True
 
-    def _compare_configuration(
-        self, texts: ConfigurationTexts
-    ) -> kinds.ConfigurationChangeFacts | None:
+    def _compare_configuration(self, texts: ConfigurationTexts) -> ConfigurationChangeFacts | None:
         """Return what has changed since the last record, or None if nothing has."""
         store = self._project.store
-        data = store.last_entry(LOG_RUN, kinds.CONFIGURATION_STRAND)
+        data = store.last_entry(LOG_RUN, CONFIGURATION_STRAND)
         if data is None:
-            return kinds.ConfigurationChangeFacts(__version__)
+            return ConfigurationChangeFacts(__version__)
         last = KINDS.read(data)
-        if not isinstance(last.facts, kinds.ConfigurationFacts | kinds.ConfigurationChangeFacts):
-            raise errors.TamperDetected(f"log/{last.strand}/{last.n}", f"its kind is {last.kind}")
+        if not isinstance(last.facts, ConfigurationFacts | ConfigurationChangeFacts):
+            raise TamperDetected(f"log/{last.strand}/{last.n}", f"its kind is {last.kind}")
         facts = compare_configuration(
-            __version__, texts, last.facts, lambda part: log.read_body(store, last, part)
+            __version__, texts, last.facts, lambda part: read_body(store, last, part)
         )
         return facts if facts.changed or facts.erased else None
 
     def _draft_configuration(
-        self, facts: kinds.ConfigurationChangeFacts, texts: ConfigurationTexts
+        self, facts: ConfigurationChangeFacts, texts: ConfigurationTexts
     ) -> Draft:
         bodies = tuple(
-            Attachment(part, BytesContent(getattr(texts, part)))
-            for part in kinds.CONFIGURATION_PARTS
+            Attachment(part, BytesContent(getattr(texts, part))) for part in CONFIGURATION_PARTS
         )
         # The step is random: a digest of the texts would stay when they are erased.
         step = f"config/{new_salt()[:8].hex()}"
-        return Draft(step, log.SYSTEM_ACTOR, facts, (self._first_entry(LOG_RUN),), bodies)
+        return Draft(step, SYSTEM_ACTOR, facts, (self._first_entry(LOG_RUN),), bodies)
 
     def _scope(self, run: str, until: int | None, reviewed: int) -> oversight.ReviewScope:
         size = self._project.store.head().size
         end = size if until is None else until
         since = 0 if run else min(reviewed, end)
         if end > size:
-            raise errors.Malformed(
-                "review", f"it ends at index {end}, and the log has {size} entries"
-            )
+            raise Malformed("review", f"it ends at index {end}, and the log has {size} entries")
         if not run and end < reviewed:
-            raise errors.Malformed(
-                "review", f"everything before index {reviewed} was reviewed already"
-            )
+            raise Malformed("review", f"everything before index {reviewed} was reviewed already")
         return oversight.ReviewScope(since, end, run)
 
     def _find_items(self, scope: oversight.ReviewScope) -> Iterator[ReviewItem]:
@@ -271,16 +284,16 @@ class OversightOperations:
             if concern is not None:
                 yield ReviewItem(concern, located)
 
-    def _candidates(self, scope: oversight.ReviewScope) -> Iterator[log.LocatedEntry]:
+    def _candidates(self, scope: oversight.ReviewScope) -> Iterator[LocatedEntry]:
         """Yield the entries of a scope that may be worth a look."""
         store = self._project.store
         if scope.run:
-            located = log.locate_run(store, KINDS, scope.run)
+            located = locate_run(store, KINDS, scope.run)
             yield from (e for e in located if e.index is not None and e.index < scope.until)
             return
         for index, data in enumerate(store.entries(scope.since, scope.until), scope.since):
             if data is not None and peek_kind(data) in oversight.REVIEWED_KINDS:
-                yield log.LocatedEntry(index, data, KINDS.read(data))
+                yield LocatedEntry(index, data, KINDS.read(data))
 
     def _find_open_gates(self, scope: oversight.ReviewScope) -> Iterator[ReviewItem]:
         """Yield the openings of gates that were open when the log had `until` entries."""
@@ -294,7 +307,7 @@ class OversightOperations:
             index = store.indexes([leaf_of(data)])[0] if data else None
             if data is not None and index is not None and index < scope.until:
                 yield ReviewItem(
-                    oversight.Concern.GATE, log.LocatedEntry(index, data, KINDS.read(data))
+                    oversight.Concern.GATE, LocatedEntry(index, data, KINDS.read(data))
                 )
 
     def _gates_decided_since(self, until: int) -> Iterator[tuple[str, str]]:
@@ -306,20 +319,20 @@ class OversightOperations:
                 yield entry.run, entry.strand
 
     def _fold_incidents(self) -> Mapping[str, oversight.Incident]:
-        entries = log.read_strand_entries(self._project.ledger, LOG_RUN, kinds.INCIDENTS_STRAND)
+        entries = read_strand_entries(self._project.ledger, LOG_RUN, INCIDENTS_STRAND)
         return oversight.fold_incidents((leaf.hex(), entry) for leaf, entry in entries)
 
     def _first_entry(self, run: str) -> Hash:
         return leaf_of(next(self._project.store.read_strand(run, MAIN_STRAND)))
 
     def _read_text(self, entry: Entry[Any], name: str) -> str | None:
-        body = log.read_body(self._project.store, entry, name)
+        body = read_body(self._project.store, entry, name)
         return None if body is None else body.decode(errors="replace")
 
     def _append(
         self,
         step: str,
-        facts: kinds.ReviewFacts | kinds.IncidentOpenFacts | kinds.IncidentCloseFacts,
+        facts: ReviewFacts | IncidentOpenFacts | IncidentCloseFacts,
         texts: Mapping[str, str],
         by: Approver,
         strand: str,
@@ -339,4 +352,9 @@ class OversightOperations:
 def _check_text(text: str, what: str) -> None:
     """Raise `Malformed` for the text of an incident that says nothing."""
     if not text.strip():
-        raise errors.Malformed("incident", f"its text is empty; say {what}")
+        raise Malformed("incident", f"its text is empty; say {what}")
+
+
+def record_configuration(forum: Forum, team: TeamSettings, roster: Roster) -> None:
+    """Record the configuration of a process, unless the last one on record is the same."""
+    OversightOperations(forum).record_configuration(team, roster)

@@ -11,9 +11,7 @@ from typing import NamedTuple, assert_never
 
 from forum import pages
 from forum.app import RunView, formatting
-from forum.features.council.schemas import CouncilForm
 from forum.features.pages.run_timeline import render_timeline
-from forum.features.symposium.schemas_of_forms import SymposiumForm
 from forum.ledger.log import LocatedEntry
 from forum.runs.conversation.messages import ChatMessage
 from forum.runs.conversation.run_steps import ConversationStep
@@ -21,6 +19,7 @@ from forum.runs.run_record import RunRecord
 from forum.surfaces.cli import transcript
 from forum.surfaces.cli.run_view import MARKS, view_status
 from forum.surfaces.schemas.fields import AmountForm
+from forum.surfaces.schemas.panels import CouncilForm, SymposiumForm
 from forum.surfaces.schemas.runs import RunForm, run_form
 from forum.surfaces.schemas.transcripts import TranscriptStep
 from forum.units import format_duration, format_rfc3339

@@ -59,8 +59,6 @@ from forum.features.recorder.recorder import Recorder
 from forum.features.recorder.report_items import MAX_BATCH_ITEMS, ReportItem, ReportResult
 from forum.features.recorder.report_writer import ReportWriter
 from forum.features.recorder.run_results import (
-    CouncilOutcome,
-    Dissent,
     RunResult,
     TaskOutcome,
     TaskVerdict,
@@ -68,4 +66,5 @@ from forum.features.recorder.run_results import (
 from forum.features.recorder.run_scope import RunBudgetLeft, RunScope, SpanContext, StepScope
 from forum.features.recorder.step_queue import LossPolicy
 from forum.features.recorder.submitted_run import SubmittedRun
+from forum.runs.panel_outcome import CouncilOutcome, Dissent
 from forum.runs.plan import Plan, Task

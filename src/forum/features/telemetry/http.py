@@ -15,10 +15,10 @@ from forum.features.telemetry.decoding import PROTOBUF
 from forum.features.telemetry.own_spans import sending_own_spans
 from forum.features.telemetry.receiver import RETRY_AFTER_S, Signal, refuse_export
 from forum.features.telemetry.routes import IntakeHolder, answer_by_size, read_request, to_response
+from forum.features.telemetry.section import TelemetrySection
 from forum.ledger.kinds import Scope
 from forum.limits.shares import FairSlots
 from forum.runs.report_closing import close_quiet_runs
-from forum.sections import TelemetrySection
 from forum.surfaces.http.admission import held_shares
 from forum.surfaces.http.auth import DEFAULT_MAX_BODY_BYTES, Authenticator
 from forum.surfaces.http.endpoints import Endpoint, RequestContext

@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from forum.app import Forum, now
 from forum.errors import BadSettings
 from forum.features.telemetry import trace_push
-from forum.sections import TelemetrySection
+from forum.features.telemetry.section import TelemetrySection
 from forum.tracing import FinishedSpan, SpanName, receive_spans
 
 LOG = logging.getLogger("forum")

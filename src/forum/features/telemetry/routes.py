@@ -14,8 +14,8 @@ from forum.errors import ForumError
 from forum.features.telemetry import receiver
 from forum.features.telemetry.decoding import JSON, MAX_BODY_BYTES
 from forum.features.telemetry.intake import IntakeRules, TelemetryIntake
+from forum.features.telemetry.section import TelemetrySection
 from forum.limits.off_loop import read_by_size, run_in_body_thread
-from forum.sections import TelemetrySection
 
 _JSON_WEIGHT: Final = 4
 _BODY_TIMEOUT_S: Final = 20.0

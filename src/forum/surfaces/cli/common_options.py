@@ -16,6 +16,8 @@ from forum import units
 from forum.app import Forum, now
 from forum.config import Settings, load_settings
 from forum.errors import ForumError, Malformed
+from forum.feature import load_part
+from forum.features import FEATURES
 from forum.ledger.body import BytesContent
 from forum.spelling import closest_names
 from forum.surfaces.cli import EXIT_FAILED, UNMUTED_STDERR, SuggestingGroup
@@ -172,6 +174,14 @@ class FullHelpGroup(SuggestingGroup):
 as_json: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
+
+
+def add_feature_commands(group: click.Group) -> None:
+    """Add to a group the commands that features have in it."""
+    for feature in FEATURES:
+        for name, command in feature.subcommands:
+            if name == group.name:
+                group.add_command(load_part(command))
 
 
 def limit_option(default: int, help: str) -> Decorator:  # noqa: A002  as click has it

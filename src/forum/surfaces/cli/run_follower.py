@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from forum.app import Forum, RunView, formatting, now, reported_runs
 from forum.errors import StoreFailed
-from forum.features.council import deliberation_schemas
-from forum.features.council.panel_view import dissent_lines
 from forum.runs import run_fold
 from forum.runs.kinds import ROLE_PREFIX, StopReason
 from forum.runs.report_fold import SpanRecord
@@ -26,9 +24,11 @@ from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
 from forum.surfaces.cli.console import echo, redraw, style
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.output import print_bytes, print_json, terminal_width, wrap_lines
+from forum.surfaces.cli.panel_lines import dissent_lines
 from forum.surfaces.cli.report_view import span_lines
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
+from forum.surfaces.schemas import panels
 from forum.surfaces.schemas.runs import run_form
 from forum.units import format_count, format_duration, format_price, format_usd
 
@@ -204,7 +204,7 @@ def _print_end(view: RunView) -> None:
         lines.append(f"  {care}")
     lines += [f"  {reason}" for reason in _reasons(view, why)]
     lines += run_view.judgement_lines(view, terminal_width(), rejected_only=True)
-    form = deliberation_schemas.deliberation_form(view)
+    form = panels.deliberation_form(view)
     lines += dissent_lines(form, terminal_width()) if form else []
     for run, gate in view.gates:
         lines += run_view.format_gate_advice(run, gate, view.at)
@@ -312,7 +312,7 @@ class _LineProgress:
         if not formatting.panel_turns(state) or dict(state.lengths) == self._lengths:
             return []
         first, self._lengths = not self._lengths, dict(state.lengths)
-        spoken = deliberation_schemas.spoken_turns(self._forum.reads.view_run(self._view.run))
+        spoken = panels.spoken_turns(self._forum.reads.view_run(self._view.run))
         fresh, self._heard = spoken[self._heard :], len(spoken)
         if first and state.outcome is not None and state.begun < self._since:
             return []  # the panel had ended before this command started
@@ -336,10 +336,10 @@ class _LineProgress:
         """Do nothing: every change is already printed."""
 
 
-def _spoken_lines(turn: deliberation_schemas.SpokenTurn, columns: int) -> list[str]:
+def _spoken_lines(turn: panels.SpokenTurn, columns: int) -> list[str]:
     """Return the words of a turn, wrapped below the name of the speaker."""
-    text = formatting.strip_control_characters(turn.text[: deliberation_schemas.MAX_SPOKEN_CHARS])
-    cut = " …" if len(turn.text) > deliberation_schemas.MAX_SPOKEN_CHARS else ""
+    text = formatting.strip_control_characters(turn.text[: panels.MAX_SPOKEN_CHARS])
+    cut = " …" if len(turn.text) > panels.MAX_SPOKEN_CHARS else ""
     speaker = style(f"{formatting.first_line(turn.speaker, 40)}:", bold=True)
     indent = " " * 10
     paragraphs = f"{text}{cut}".splitlines()

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from forum import units
 from forum.app import ListedRun, RunView, formatting
 from forum.app.reported_runs import describe_gaps, describe_provenance
-from forum.features.council.deliberation_schemas import deliberation_form
-from forum.features.council.panel_view import panel_lines
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.runs import kinds, run_fold
@@ -19,7 +17,9 @@ from forum.runs.run_words import describe_run_word
 from forum.runs.scores import RecordedScore, describe_subject
 from forum.surfaces.cli import output
 from forum.surfaces.cli.console import style
+from forum.surfaces.cli.panel_lines import panel_lines
 from forum.surfaces.cli.report_view import gap_lines, note_lines, span_lines
+from forum.surfaces.schemas.panels import deliberation_form
 from forum.tlog import Hash
 from forum.units import format_usd
 

@@ -11,7 +11,7 @@ import click
 from forum import app
 from forum.app import formatting
 from forum.errors import FeatureMissing
-from forum.feature import load_parts
+from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.runs.report_kinds import Provenance
 from forum.runs.run_record import RunRecord
@@ -299,7 +299,7 @@ def _check_page(html: Path, *, is_alone: bool) -> None:
 
 def _write_page(html: Path, record: RunRecord, name: str, bundle: bytes) -> None:
     """Write a run as a page.  It shows what the bundle holds, and nothing else."""
-    render: Callable[..., str] | None = next(load_parts(FEATURES, "run_page"), None)
+    render: Callable[..., str] | None = load_only_part(FEATURES, "run_page", None)
     if render is None:
         raise FeatureMissing("pages of runs", "pages")
     page = render(app.view_record(record), record, name, bundle)

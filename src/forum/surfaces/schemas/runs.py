@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 
 from forum.app import ListedRun, RunPage, RunQuery, RunView, formatting
 from forum.app.reported_runs import describe_provenance
-from forum.features.council.deliberation_schemas import DeliberationForm, deliberation_form
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT
 from forum.runs import kinds
@@ -17,6 +16,7 @@ from forum.runs.run_fold import RunState, TaskState
 from forum.runs.run_words import RunOutcome, count_cap_refusals
 from forum.surfaces.schemas import fields, reported
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
+from forum.surfaces.schemas.panels import DeliberationForm, deliberation_form
 from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
 
