@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from inspect import getmembers, isclass
 from pkgutil import iter_modules
+from typing import Annotated
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from forum.ledger.ports import Amount
 from forum.runs.agent_inspection import AgentInspection, KeyStatus
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
-from forum.surfaces.schemas.fields import amount_form, fill
+from forum.surfaces.schemas.fields import AmountForm, Moment, Usd, amount_form, fill
 from forum.surfaces.schemas.gates import DecisionForm, GatesForm, ShownGateForm
 from forum.surfaces.schemas.lanes import LaneForm, RouteForm
 from forum.surfaces.schemas.ledger import (
@@ -177,6 +178,37 @@ def test_money_is_a_text() -> None:
     form = amount_form(Amount(100_000_001, 3, 1))
 
     assert msgspec.json.encode(form) == b'{"usd":"0.100000001","tokens":3,"calls":1}'
+
+
+class _Stay(msgspec.Struct):
+    """What `_StayForm` is filled from: amounts and times are numbers, as in the core."""
+
+    cost: Amount
+    arrived: int
+    left: int
+    note: str
+    costs: list[Amount]
+
+
+class _StayForm(msgspec.Struct):
+    cost: AmountForm
+    arrived: Moment
+    left: Moment | None
+    note: Annotated[str | None, msgspec.Meta(description="Null if there is none.")]
+    costs: tuple[AmountForm, ...]
+    usd: Usd
+
+
+def test_a_form_is_filled_as_its_members_are_declared() -> None:
+    """Dollars and times become texts, objects forms; what is not there becomes null."""
+    cost = Amount(1_500_000_000, 3, 1)
+    stay = _Stay(cost, arrived=0, left=0, note="", costs=[cost])
+
+    form = fill(_StayForm, stay, usd=cost.usd)
+
+    written = AmountForm("1.50", 3, 1)
+    assert form == _StayForm(written, "1970-01-01T00:00:00Z", None, None, (written,), "1.50")
+    assert fill(_StayForm, stay, usd="2", left=1_000_000).left == "1970-01-01T00:00:01Z"
 
 
 def test_forms_bring_no_framework_along() -> None:
