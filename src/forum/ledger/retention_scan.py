@@ -25,7 +25,7 @@ from forum.ledger.redaction import (
     ArchiveEraser,
     BodyEraser,
 )
-from forum.ledger.retention import (
+from forum.ledger.retention_holds import (
     RETENTION_STRAND,
     BodyName,
     RetentionState,

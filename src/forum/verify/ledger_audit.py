@@ -29,7 +29,7 @@ from forum.ledger.redaction import (
     find_rule_fault,
     is_redaction,
 )
-from forum.ledger.retention import RULE_KINDS, HoldOrder
+from forum.ledger.retention_holds import RULE_KINDS, HoldOrder
 from forum.ledger.strand import RUNS_STRAND
 from forum.ledger.witness_records import WitnessRecords, find_records
 from forum.ledger.write_tags import WriteKeys
