@@ -15,6 +15,7 @@ from forum.errors import (
     SigningRefused,
     TamperDetected,
 )
+from forum.features.retention.service import RetentionOperations
 from forum.ledger import kinds
 from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND
 from forum.ledger.entry import Facts
@@ -45,7 +46,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     made = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
     with Forum(made) as forum:
         forum.keys.initialise()
-        forum.retention.place_hold("case")
+        RetentionOperations(forum).place_hold("case")
         forum.log.publish()
     return made
 
@@ -68,11 +69,11 @@ def test_a_writer_cannot_decide_about_the_log(settings: Settings, strand: str) -
         write_elsewhere(forum, strand)
         forum.log.publish()
         assert forum.store.count_quarantined() == 1
-        assert "case" in forum.retention.read_state().holds
-        forum.retention.release_hold("case")
+        assert "case" in RetentionOperations(forum).read_state().holds
+        RetentionOperations(forum).release_hold("case")
         forum.log.publish()
         assert forum.store.count_quarantined() == 1
-        assert "case" not in forum.retention.read_state().holds
+        assert "case" not in RetentionOperations(forum).read_state().holds
 
 
 def test_what_a_writer_has_sequenced_itself_is_not_signed(settings: Settings) -> None:
@@ -118,31 +119,31 @@ def test_another_machine_asks_and_the_one_that_signs_decides(
 ) -> None:
     """A request is a claim: it changes nothing until it is granted, and is checked then."""
     with Forum(settings) as forum, Forum(replace(settings, state=tmp_path / "b")) as other:
-        forum.retention.place_hold("second", ("run-1",))
+        RetentionOperations(forum).place_hold("second", ("run-1",))
         forum.log.publish()
-        other.retention.place_hold("third", ("run-2",), "Claim of a customer.")
-        other.retention.release_hold("case")
-        other.retention.set_rule("call/prompt", 3600)
-        other.retention.release_hold("second")
+        RetentionOperations(other).place_hold("third", ("run-2",), "Claim of a customer.")
+        RetentionOperations(other).release_hold("case")
+        RetentionOperations(other).set_rule("call/prompt", 3600)
+        RetentionOperations(other).release_hold("second")
         forum.log.publish()
-        before = forum.retention.read_state()
-        place, release, rule, unwanted = forum.retention.read_requests()
+        before = RetentionOperations(forum).read_state()
+        place, release, rule, unwanted = RetentionOperations(forum).read_requests()
         assert (set(before.holds), before.periods) == ({"case", "second"}, {})
         assert place.reason == "Claim of a customer."
         with pytest.raises(NotSigner):
-            other.retention.grant_request(release.id)
+            RetentionOperations(other).grant_request(release.id)
 
-        granted = forum.retention.grant_request(place.id[:12])
+        granted = RetentionOperations(forum).grant_request(place.id[:12])
         assert granted.entry.parents == (place.id,)
-        forum.retention.grant_request(release.id)
-        forum.retention.grant_request(rule.id)
-        forum.retention.refuse_request(unwanted.id)
+        RetentionOperations(forum).grant_request(release.id)
+        RetentionOperations(forum).grant_request(rule.id)
+        RetentionOperations(forum).refuse_request(unwanted.id)
         forum.log.publish()
-        state = forum.retention.read_state()
+        state = RetentionOperations(forum).read_state()
         assert (set(state.holds), state.periods) == ({"second", "third"}, {"call/prompt": 3600})
-        assert forum.retention.read_requests() == []
+        assert RetentionOperations(forum).read_requests() == []
         with pytest.raises(NoSuchRequest):
-            forum.retention.grant_request(place.id)
+            RetentionOperations(forum).grant_request(place.id)
         assert forum.store.count_quarantined() == 0
         assert forum.log.verify(forum.log.read_trust()).ok
 
@@ -158,10 +159,10 @@ def test_a_forged_request_is_checked_when_it_is_granted(settings: Settings) -> N
             writer = Ledger(forum.store, KINDS, now, new_salt, tags=forum.write_keys)
             writer.append_log_entry(Draft("ask", "operator", facts), REQUESTS_STRAND)
         forum.log.publish()
-        for asked in forum.retention.read_requests():
+        for asked in RetentionOperations(forum).read_requests():
             with pytest.raises((NoSuchHold, Malformed)):
-                forum.retention.grant_request(asked.id)
-        assert len(forum.retention.read_requests()) == 3
+                RetentionOperations(forum).grant_request(asked.id)
+        assert len(RetentionOperations(forum).read_requests()) == 3
 
 
 def test_a_ledger_of_release_0_2_gets_its_control_key(settings: Settings) -> None:
@@ -172,8 +173,8 @@ def test_a_ledger_of_release_0_2_gets_its_control_key(settings: Settings) -> Non
         write_elsewhere(forum, "retention")  # by the release before: nobody else made such entries
         forum.keys.initialise()
         assert forum.control_key_file.stat().st_mode & 0o077 == 0
-        assert "case" not in forum.retention.read_state().holds
-        forum.retention.place_hold("case")
+        assert "case" not in RetentionOperations(forum).read_state().holds
+        RetentionOperations(forum).place_hold("case")
         forum.log.publish()
         assert forum.store.count_quarantined() == 0
         report = forum.log.verify(forum.log.read_trust())

@@ -23,11 +23,13 @@ from forum.app import KINDS, Approver, Forum
 from forum.app.planner import load_roster
 from forum.config import Settings
 from forum.engine import Engine, RunRequest, accept_run
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.features.gateway.relayed_run import RunLimits
 from forum.features.oversight.kinds import IncidentSeverity
+from forum.features.oversight.service import OversightOperations
 from forum.features.recorder.public import HookRules, ReportWriter, handle_event, parse_event
 from forum.features.recorder.report_items import RunEnd, RunStart, StepBegin, StepReport
+from forum.features.retention.service import RetentionOperations
 from forum.features.telemetry.intake import IntakeRules, TelemetryIntake
 from forum.features.telemetry.log_events import read_log_events
 from forum.features.telemetry.spans import read_spans
@@ -204,23 +206,25 @@ def remark(forum: Forum, secret: str) -> None:
     reported = writer.open_run(RunStart(run="session-1", name="it")).run
     writer.end_run(RunEnd(run=reported, name="it", outcome=Outcome.OK, handed_in=0))
     forum.scores.record(reported, Score("useful", 500, comment=text))
-    forum.retention.place_hold("case", (run,), reason=text)
-    forum.retention.release_hold("case", reason=text)
+    RetentionOperations(forum).place_hold("case", (run,), reason=text)
+    RetentionOperations(forum).release_hold("case", reason=text)
     asked = ControlRequestFacts(ControlAct.PLACE, hold="case")
     reason = Attachment("reason", text_content(text))
     draft = Draft("ask/hold/case", "worker", asked, bodies=(reason,))
     request = forum.ledger.append_log_entry(draft, REQUESTS_STRAND)
     forum.log.publish()  # only what is signed is granted
-    forum.retention.grant_request(request.leaf.hex())
-    opened = forum.oversight.open_incident(IncidentSeverity.LOW, text, (reported,), by=by)
-    forum.oversight.close_incident(opened.id, text, by=by)
+    RetentionOperations(forum).grant_request(request.leaf.hex())
+    opened = OversightOperations(forum).open_incident(
+        IncidentSeverity.LOW, text, (reported,), by=by
+    )
+    OversightOperations(forum).close_incident(opened.id, text, by=by)
     team = TeamSettings(
         agents={"own": Command(("agent", f"pin-{secret}"))},
         tools={"pay": ToolSpec(("pay", secret))},
     )
-    forum.oversight.record_configuration(team, load_roster())
+    OversightOperations(forum).record_configuration(team, load_roster())
     forum.log.publish()
-    forum.oversight.record_review(forum.oversight.view_review(), text, by=by)
+    OversightOperations(forum).record_review(OversightOperations(forum).view_review(), text, by=by)
     forum.log.publish()
 
 

@@ -14,6 +14,7 @@ from forum.app import KINDS, Forum, RunQuery, new_salt, now
 from forum.config import Settings
 from forum.errors import ForumError, NoSuchRequest, NotYetSigned, SigningRefused, TamperDetected
 from forum.features.demo.tampering import open_tamperer
+from forum.features.retention.service import RetentionOperations
 from forum.ledger import kinds
 from forum.ledger.carried import CARRIED_LOG_STRANDS
 from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND
@@ -94,44 +95,44 @@ RELEASE = ControlRequestFacts(ControlAct.RELEASE, hold="case")
 def test_a_request_that_is_not_signed_is_not_granted(forum: Forum) -> None:
     """Until then it can be exchanged for another one with the same first digits."""
     asked = ask(forum, PLACE)
-    assert [r.is_signed for r in forum.retention.read_requests()] == [False]
+    assert [r.is_signed for r in RetentionOperations(forum).read_requests()] == [False]
     with pytest.raises(NotYetSigned):
-        forum.retention.grant_request(asked)
+        RetentionOperations(forum).grant_request(asked)
     forum.log.publish()
 
     with pytest.raises(NoSuchRequest):
-        forum.retention.grant_request(asked[:8])
-    forum.retention.grant_request(asked[:12])
-    assert list(forum.retention.read_state().holds) == ["audit"]
+        RetentionOperations(forum).grant_request(asked[:8])
+    RetentionOperations(forum).grant_request(asked[:12])
+    assert list(RetentionOperations(forum).read_state().holds) == ["audit"]
 
 
 def test_a_request_that_was_exchanged_is_not_granted(forum: Forum) -> None:
     """Its tag is valid, but the signed tree has another entry."""
-    forum.retention.place_hold("case")
+    RetentionOperations(forum).place_hold("case")
     ask(forum, PLACE)
     forum.log.publish()
     forged = exchange_facts(forum, REQUESTS_STRAND, 0, RELEASE)
 
     with pytest.raises((NotYetSigned, TamperDetected)):
-        forum.retention.grant_request(leaf_of(forged).hex())
-    assert list(forum.retention.read_state().holds) == ["case"]
+        RetentionOperations(forum).grant_request(leaf_of(forged).hex())
+    assert list(RetentionOperations(forum).read_state().holds) == ["case"]
 
 
 def test_a_rule_that_was_exchanged_is_not_applied(forum: Forum) -> None:
     """The row is put back when the bodies are erased."""
-    forum.retention.set_rule("call", 3600)
-    forum.retention.set_rule("note", 3600)
+    RetentionOperations(forum).set_rule("call", 3600)
+    RetentionOperations(forum).set_rule("note", 3600)
     forum.log.publish()
     exchange_facts(forum, RETENTION_STRAND, 0, RetentionFacts("*", 1))
 
     with pytest.raises(TamperDetected):
-        forum.retention.read_state()
+        RetentionOperations(forum).read_state()
     with pytest.raises(TamperDetected):
-        forum.retention.apply_rules()
+        RetentionOperations(forum).apply_rules()
     # Another machine cannot tell by a tag, and follows the signed tree.
     elsewhere = dataclasses.replace(forum.settings, state=forum.settings.state.with_name("b"))
     with Forum(elsewhere) as worker, pytest.raises(TamperDetected):
-        worker.retention.read_state()
+        RetentionOperations(worker).read_state()
 
 
 @pytest.mark.parametrize("size", ["4611686018427387904", "3"])
@@ -322,7 +323,7 @@ def test_an_entry_of_a_later_release_is_signed(forum: Forum) -> None:
 @pytest.mark.parametrize("strand", ["access", "requests", "keys", "retention", "main"])
 def test_a_gap_in_a_strand_of_the_log_is_a_finding(forum: Forum, strand: str) -> None:
     """An entry that stood behind a row that was set aside stays behind a gap: reports say so."""
-    forum.retention.place_hold("case")
+    RetentionOperations(forum).place_hold("case")
     forum.access.grant("a", [kinds.Scope.READ])
     forum.log.publish()
     rows = list(forum.store.strand_rows(LOG_RUN, strand))

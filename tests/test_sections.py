@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forum.config import load_settings
+from forum.config import SECTIONS, load_settings
 from forum.errors import BadSettings
 from forum.runs.policy import Role
 from forum.runs.team_settings import read_team_settings
@@ -20,7 +20,6 @@ from forum.section_reader import (
     collect_sections,
     list_file_settings,
 )
-from forum.sections import SECTIONS
 
 WRONG: dict[str, dict[str, str]] = {
     "ledger": {"type": "origin = 3", "range": "cleanup_days = 0", "bool": "cleanup_days = true"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forum.app.logs_worker import open_together
-from forum.config import SecretRules, Settings, bind_tenant, load_settings
+from forum.config import SECTIONS, SecretRules, Settings, bind_tenant, load_settings
 from forum.engine import ModelCall, RunRequest, ToolInvocation
 from forum.errors import BadSettings
 from forum.ledger.body import text_content
@@ -15,7 +15,6 @@ from forum.ledger.kinds import Outcome
 from forum.models import make_model, open_tools
 from forum.runs.plan import single_task_plan
 from forum.runs.policy import Agent, Chat, Command, Library, McpServer, Policy, ToolSpec
-from forum.sections import SECTIONS
 from tests.e2e.project import eventually
 from tests.models.provider import say, serving
 from tests.surfaces.halls import open_forum

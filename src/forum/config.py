@@ -19,19 +19,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from forum.errors import BadSettings
+from forum.feature import load_part
+from forum.features import FEATURES
+from forum.runs.team_settings import TEAM_SECTIONS
 from forum.section_reader import (
     SectionTables,
+    collect_sections,
     list_file_settings,
     refuse_unknown,
 )
 from forum.sections import (
     PROJECT_SECTIONS,
-    SECTIONS,
+    SERVER_SECTIONS,
     AgentsSection,
     DatabaseSection,
     KeysSection,
@@ -43,6 +47,15 @@ from forum.sections import (
     WorkerSection,
 )
 from forum.spelling import suggest_or_list
+
+SECTIONS: Final = collect_sections(
+    PROJECT_SECTIONS,
+    TEAM_SECTIONS,
+    SERVER_SECTIONS,
+    {name: load_part(struct) for feature in FEATURES for name, struct in feature.sections},
+)
+"""All sections, by name.  One of a feature that is not there is refused like a misspelled one: a
+server without it would let in, cap or tell others than its operator wants."""
 
 PROJECT_FILE = "forum.toml"
 USER_FILE = "config.toml"

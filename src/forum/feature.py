@@ -5,7 +5,7 @@ are used, so that a command loads no feature but its own.  The kernel reads the 
 `forum.features`; no module of the kernel imports a module of a feature.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -33,6 +33,14 @@ class Feature(NamedTuple):
     """The kinds of its entries, a `Kinds`."""
     protocol: str = ""
     """How a panel deliberates, a `PanelProtocol`; the panel names the feature."""
+    panel_view: str = ""
+    """What reads the sessions of its protocol from views of runs, a `PanelView`."""
+    panel_outcome: str = ""
+    """How a panel of its protocol ended: of a view of a run, returns a `CouncilOutcome` or None."""
+    panel_lines: str = ""
+    """What renders the results of its protocol for a terminal, a `PanelLines`."""
+    session_files: str = ""
+    """What reads and writes the files of its sessions, a `SessionFiles`."""
     words: str = ""
     """How its entries are told on one line: a function for each type of facts."""
     commands: tuple[FeatureCommand, ...] = ()
@@ -52,8 +60,12 @@ class Feature(NamedTuple):
     """What finds the claims in the replies of agents, a `ClaimFinder`."""
     report_patience: str = ""
     """How long reported runs stay open: a function of the sections, returns `ReportPatience`."""
-    sections: tuple[str, ...] = ()
-    """The sections of the project file without which no server would start, and that it reads."""
+    record_configuration: str = ""
+    """What records with which team and roster a process of a project begins to serve."""
+    run_extension: str = ""
+    """What it adds for a program under a cap: of a project, returns a `RunExtension` or None."""
+    sections: tuple[tuple[str, str], ...] = ()
+    """The sections of the project file that it declares: the name, and the struct."""
     server: str = ""
     """What it adds to a server: of its configuration, a `ServerExtension` or None."""
     verifier: str = ""
@@ -61,7 +73,7 @@ class Feature(NamedTuple):
     worker: str = ""
     """What it does beside a worker: of the ledger, a context manager."""
     subcommands: tuple[tuple[str, str], ...] = ()
-    """Its commands of click in groups of the kernel: the group, and the command."""
+    """Its commands of click in groups of others: the group, and the command."""
     tools: str = ""
     """Its tools of MCP, a sequence of `ToolDeclaration`."""
     doctor: str = ""
@@ -78,11 +90,12 @@ class FeatureItem(Protocol):
 
     @property
     def after(self) -> str:
-        """The name of what it follows; empty at the end."""
+        """The name of what it follows; empty if it is the first."""
         ...
 
 
 ItemT = TypeVar("ItemT", bound=FeatureItem)
+PartT = TypeVar("PartT")
 
 
 def load_part(name: str) -> Any:  # noqa: ANN401  its type follows from the member that names it
@@ -98,13 +111,34 @@ def load_parts(features: tuple[Feature, ...], member: str) -> Iterator[Any]:
             yield load_part(name)
 
 
-def place_parts(own: Sequence[ItemT], features: tuple[Feature, ...], member: str) -> list[ItemT]:
+def load_only_part(features: tuple[Feature, ...], member: str, default: PartT) -> PartT:
+    """Load the part that at most one feature has; without that feature, return the default."""
+    part: PartT = next(load_parts(features, member), default)
+    return part
+
+
+def place_parts(own: Iterable[ItemT], features: tuple[Feature, ...], member: str) -> list[ItemT]:
     """Return what the kernel has, with what features add, each behind what it follows."""
-    placed = list(own)
-    for part in (part for parts in load_parts(features, member) for part in parts):
-        at = (index for index, other in enumerate(placed, 1) if other.name == part.after)
-        placed.insert(next(at, len(placed)), part)
-    return placed
+    added = (part for parts in load_parts(features, member) for part in parts)
+    return place_items(own, added)
+
+
+def place_items(own: Iterable[ItemT], added: Iterable[ItemT]) -> list[ItemT]:
+    """Return items with others among them, each behind the item that it follows.
+
+    What follows nothing comes first, and what follows an item that is not there comes last.
+    """
+    followers: dict[str, list[ItemT]] = {}
+    for item in added:
+        followers.setdefault(item.after, []).append(item)
+
+    def with_followers(items: Iterable[ItemT]) -> Iterator[ItemT]:
+        for item in items:
+            yield item
+            yield from with_followers(followers.pop(item.name, ()))
+
+    placed = [*with_followers(followers.pop("", ())), *with_followers(own)]
+    return [*placed, *(item for items in followers.values() for item in items)]
 
 
 def load_kinds(features: Iterable[Feature]) -> Iterator[Any]:

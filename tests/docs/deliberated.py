@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import msgspec
 
 from forum.app.environment import KINDS
-from forum.features.symposium.personas import PERSONAS
 from forum.features.symposium.seating import draft_symposium
 from forum.ledger.ports import Amount
 from forum.runs.panel import Council, Panel, Seat
 from forum.runs.panel_protocol import start_protocol
+from forum.runs.personas import PERSONAS
 from forum.runs.policy import Agent, Policy, Scripted
 from forum.runs.session_steps import (
     AgentTurn,

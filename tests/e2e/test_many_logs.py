@@ -24,6 +24,7 @@ from forum.app.logs_worker import LogsWorker
 from forum.config import Settings, WorkerCapacity, load_settings
 from forum.engine import RunRequest
 from forum.errors import BadSettings
+from forum.features.retention.service import RetentionOperations
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Position
 from forum.runs.plan import single_task_plan
@@ -350,7 +351,7 @@ def test_retention_of_an_idle_log_is_applied(
         run = forum.runs.submit(ORDER)
         with LogsWorker(named(forums, tmp_path.name)):
             eventually(lambda: ended(forum, run))
-        forum.retention.set_rule("*", 1)
+        RetentionOperations(forum).set_rule("*", 1)
         forum.log.publish()
         sleep(1.1)
         with LogsWorker(named(forums, tmp_path.name)) as worker:

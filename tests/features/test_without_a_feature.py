@@ -32,23 +32,8 @@ def terminal(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path)
 
 
-STILL_IMPORTED = {"council", "retention", "symposium"}
-"""Features that surfaces of the kernel import; the contracts of pyproject.toml list by which."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            feature.name,
-            marks=[pytest.mark.xfail(reason="the kernel imports it", strict=True)]
-            if feature.name in STILL_IMPORTED
-            else [],
-        )
-        for feature in FEATURES
-    ],
-)
+@pytest.mark.parametrize("name", [feature.name for feature in FEATURES])
 def test_the_rest_works_without_a_feature(terminal: Terminal, name: str) -> None:
     """Help, a run from request to answer, its view, and a verification need no feature."""
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from forum.app.planner import load_team_settings
-from forum.config import load_settings
+from forum.config import SECTIONS, load_settings
 from forum.errors import BadSettings
-from forum.sections import PROJECT_SECTIONS, SECTIONS
+from forum.sections import PROJECT_SECTIONS
 from forum.surfaces.cli.config import list_settings, mask_passwords
 from tests.surfaces.terminal import Terminal
 

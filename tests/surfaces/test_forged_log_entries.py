@@ -15,6 +15,7 @@ import pytest
 from forum.app import Forum, RunQuery
 from forum.config import Settings, load_settings
 from forum.errors import ForumError, NotYetSigned, SigningRefused, TamperDetected
+from forum.features.retention.service import RetentionOperations
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND
@@ -44,7 +45,7 @@ def forum(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Forum]:
     with Forum(settings) as found:
         found.keys.initialise()
         found.ledger.open_run("run", "x")
-        found.retention.place_hold("base")
+        RetentionOperations(found).place_hold("base")
         found.access.grant("a", [Scope.READ])
         found.log.publish()
         yield found
@@ -84,9 +85,9 @@ def is_set_aside(forum: Forum, place: Position) -> bool:
 
 def use_all(forum: Forum) -> None:
     """Do what an operator does, in commands that each find the forged row first."""
-    forum.retention.place_hold("mine")
-    forum.retention.set_rule("call/prompt", 3600)
-    forum.retention.read_requests()
+    RetentionOperations(forum).place_hold("mine")
+    RetentionOperations(forum).set_rule("call/prompt", 3600)
+    RetentionOperations(forum).read_requests()
     forum.access.grant("b", [Scope.READ])
     forum.access.read_access()
     forum.log.export("run")
@@ -130,7 +131,7 @@ def test_an_entry_of_the_log_that_nobody_can_read_is_set_aside(forum: Forum, str
 def test_an_entry_of_the_log_that_nobody_can_read_is_not_signed(forum: Forum, strand: str) -> None:
     """Whoever has the write key and the database gives it an index."""
     forge(forum, strand, "hold/1", tagged=True, facts='{"nonsense":1}')
-    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+    with patch("forum.ledger.own_entries.is_foreign_to_own", return_value=False):
         Sequencer(forum.store).drain()
 
     with pytest.raises(SigningRefused):
@@ -142,10 +143,10 @@ def test_a_hold_that_a_worker_releases_stays(forum: Forum) -> None:
     facts = '{"hold":"base","act":"release"}'
     forge(forum, "retention", "hold/1", tagged=True, facts=facts)
     with pytest.raises(TamperDetected):
-        forum.retention.read_state()
+        RetentionOperations(forum).read_state()
     with Forum(on_worker(forum)) as worker:
-        held = worker.retention.read_state().holds
-        listed = worker.retention.read_holds()
+        held = RetentionOperations(worker).read_state().holds
+        listed = RetentionOperations(worker).read_holds()
 
     assert list(held) == [hold.hold.name for hold in listed] == ["base"]
 

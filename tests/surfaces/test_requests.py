@@ -9,8 +9,7 @@ from forum.app.planner import AgentRegistry, CallerAuthority
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.errors import BadPlan
-from forum.features.symposium.prompts import build_briefing
-from forum.features.symposium.schemas import Persona
+from forum.runs.personas import Persona, build_briefing
 from forum.surfaces import requests
 from forum.surfaces.requests import (
     AskForm,

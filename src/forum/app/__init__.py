@@ -44,46 +44,6 @@ from forum.app.witnesses import Witnesses, find_witnesses
 
 if TYPE_CHECKING:
     from forum.app.reports import ReportOperations
-    from forum.features.oversight.service import OversightOperations
-    from forum.features.retention.service import RetentionOperations
-
-__all__ = [
-    "KINDS",
-    "MAX_SCANNED_RUNS",
-    "OPERATOR",
-    "Approver",
-    "ArchiveResult",
-    "BudgetStatus",
-    "CostAxis",
-    "CostSum",
-    "CostTable",
-    "EpochStart",
-    "ExplainedGate",
-    "Forum",
-    "GateOrigin",
-    "ListedRun",
-    "LocatedGate",
-    "LogFigures",
-    "QuotaUse",
-    "RunPage",
-    "RunQuery",
-    "RunReads",
-    "RunView",
-    "bind_sockets",
-    "build_secret_mask",
-    "is_pack_file",
-    "key_variables",
-    "new_run_id",
-    "new_salt",
-    "now",
-    "open_bundle",
-    "partition_database",
-    "read_password",
-    "upgrade_database",
-    "verify_bundle_file",
-    "view_record",
-    "write_files",
-]
 
 
 class Forum(ProjectContext):
@@ -118,20 +78,6 @@ class Forum(ProjectContext):
     def scores(self) -> ScoreOperations:
         """Recording scores of ended runs."""
         return ScoreOperations(self, self.reads)
-
-    @cached_property
-    def oversight(self) -> "OversightOperations":
-        """Reviews, incidents, and the record of the configuration in use."""
-        from forum.features.oversight.service import OversightOperations
-
-        return OversightOperations(self, self.reads, self.runs)
-
-    @cached_property
-    def retention(self) -> "RetentionOperations":
-        """Rules of retention, holds, and the erasure of bodies whose period is over."""
-        from forum.features.retention.service import RetentionOperations
-
-        return RetentionOperations(self, self.log)
 
     @cached_property
     def reports(self) -> "ReportOperations":

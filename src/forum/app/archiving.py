@@ -8,7 +8,7 @@ from msgspec import Struct
 from forum.app.environment import KINDS
 from forum.app.project import ProjectContext
 from forum.errors import ArchiveUnreachable, FeatureMissing
-from forum.feature import load_parts
+from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.ledger.archive import read_archive_record
 from forum.ledger.ports import Position
@@ -72,5 +72,5 @@ def make_archiver(
     project: ProjectContext, publish: Callable[[], Publication], read_trust: "Callable[[], Trust]"
 ) -> RunArchiver:
     """Return what archives the runs of a project's log."""
-    make: Callable[..., RunArchiver] = next(load_parts(FEATURES, "archiver"), NoArchiver)
-    return make(project, publish, read_trust)
+    make: Callable[..., RunArchiver] = NoArchiver
+    return load_only_part(FEATURES, "archiver", make)(project, publish, read_trust)

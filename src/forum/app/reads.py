@@ -1,7 +1,7 @@
 """Reads of runs, gates and workers; nothing here changes the log."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from forum import tlog
-from forum.app.environment import KINDS, POLL_INTERVAL_S, SESSION_KINDS
+from forum.app.environment import KINDS, POLL_INTERVAL_S
 from forum.app.formatting import explain_run_state
 from forum.app.project import ProjectContext
 from forum.app.record_figures import LogFigures, measure_log, measure_run
@@ -22,6 +22,7 @@ from forum.app.records import (
     RunView,
     decode_prefix,
     find_origin,
+    read_notes,
     read_opinion,
     read_panel_opinion,
     read_run_name,
@@ -52,14 +53,12 @@ from forum.runs import run_fold
 from forum.runs.kinds import (
     FINDINGS,
     REASON,
-    TURN_PREFIX,
     AcceptedFacts,
     CheckFacts,
     EvalOpenFacts,
     VerdictFacts,
     gate_strand,
     score_strand,
-    task_strand,
 )
 from forum.runs.plan import Plan, read_plan
 from forum.runs.record_figures import RecordFigures
@@ -74,7 +73,7 @@ from forum.runs.report_kinds import (
 from forum.runs.run_comparison import Divergence, align_steps, compare_steps
 from forum.runs.run_record import RunRecord, sort_by_index
 from forum.runs.scores import RecordedScore, mark_latest
-from forum.runs.session_steps import NoteBody, Session
+from forum.runs.session_steps import Session
 from forum.runs.session_steps import SessionNote as Noted
 from forum.runs.shared_tasks import run_of
 
@@ -93,26 +92,17 @@ def _parent_run(state: run_fold.Run) -> str:
     return state.accepted.parent_run if state.accepted else ""
 
 
-def read_session_notes(
-    ledger: Ledger, run: str, state: run_fold.Run | None = None, until: int | None = None
-) -> tuple[Noted, ...]:
-    """Return the entries of a panel's session, up to an index if one is given."""
-    from forum.engine import read_run
-
-    tasks = (state or read_run(ledger, run)).tasks
-    turns = [task_strand(name) for name in tasks if name.startswith(TURN_PREFIX)]
-    return tuple(
-        Noted(entry.step, entry.facts, _bodies_of(ledger.store, entry))
-        for strand in (MAIN_STRAND, *turns)
-        for leaf, entry in read_strand_entries(ledger, run, strand)
-        if entry.kind in SESSION_KINDS
-        if until is None or is_before(ledger.store, leaf, until)
-    )
+def read_session_notes(ledger: Ledger, run: str) -> tuple[Noted, ...]:
+    """Return the entries of a panel's session that a ledger holds."""
+    strands = sorted(ledger.writer.strands(run))
+    entries = [each for name in strands for each in read_strand_entries(ledger, run, name)]
+    return read_notes(_make_reader(ledger.store, run, entries), run_fold.fold(entries))
 
 
-def _bodies_of(reader: ports.Reader, entry: Entry[Any]) -> tuple[NoteBody, ...]:
-    bodies = {name: read_body(reader, entry, name) for name in entry.bodies}
-    return tuple(NoteBody(name, body) for name, body in bodies.items() if body is not None)
+def _make_reader(
+    store: ports.LogReader, run: str, entries: Sequence[run_fold.IdentifiedEntry]
+) -> RunReader:
+    return RunReader(run, entries, partial(read_body, store), store.indexes)
 
 
 class RunReads:
@@ -284,9 +274,7 @@ class RunReads:
         is_accepted = any(isinstance(entry.facts, AcceptedFacts) for _, entry in entries)
         if until is not None and not is_accepted and self.read_run(run).accepted:
             raise NoSuchRun(f"{run} had no request at that time")
-        store = self._project.store
-        reader = RunReader(run, entries, partial(read_body, store), store.indexes)
-        view = view_entries(reader)
+        view = view_entries(_make_reader(self._project.store, run, entries))
         # Only the log has the runs within and the scores, which are beside the run.
         return replace(
             view,
@@ -507,7 +495,8 @@ class RunReads:
         named = {name: own for own, name in self._aligned_strands(run).items()}
         for _, entry in read_strand_entries(self._project.ledger, run, named.get(strand, strand)):
             if entry.step == step:
-                return {body.name: body.data for body in _bodies_of(self._project.store, entry)}
+                reader = _make_reader(self._project.store, run, ())
+                return {body.name: body.data for body in reader.read_bodies(entry)}
         return {}
 
     def waiting_gates(self) -> list[tuple[str, run_fold.Gate]]:

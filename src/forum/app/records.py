@@ -251,7 +251,7 @@ def view_entries(reader: RunReader) -> RunView:
     tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
     errors = {t.id: decode_prefix(read_at(t.result.reply_at, "error")) for t in tasks if t.result}
     errors |= read_span_errors(state, read_at)
-    notes = () if state.planned else _read_notes(reader, state)
+    notes = () if state.planned else read_notes(reader, state)
     session = None
     if notes and request is not None and policy is not None:
         session = Session(request.decode(errors="replace"), read_policy(policy), state.begun)
@@ -284,7 +284,7 @@ def view_entries(reader: RunReader) -> RunView:
     )
 
 
-def _read_notes(reader: RunReader, state: run_fold.Run) -> tuple[Noted, ...]:
+def read_notes(reader: RunReader, state: run_fold.Run) -> tuple[Noted, ...]:
     """Return the entries of a panel's session: those of the run, and then those of each turn."""
     turns = (task_strand(name) for name in state.tasks if name.startswith(TURN_PREFIX))
     # No other strand is part of a session, whatever somebody wrote there.

@@ -20,8 +20,15 @@ from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
-from forum.errors import TENANT_SCOPE, BadSettings, Malformed, QuotaReached, StoreFailed
-from forum.feature import load_parts
+from forum.errors import (
+    TENANT_SCOPE,
+    BadSettings,
+    BudgetSliceExhausted,
+    Malformed,
+    QuotaReached,
+    StoreFailed,
+)
+from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger import ports
@@ -29,18 +36,14 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import (
     Ledger,
 )
+from forum.runs import kinds
 from forum.runs.gate_rules import GateRule
-from forum.runs.kinds import (
-    AcceptedFacts,
-    Decider,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-)
 from forum.runs.policy import Answer
 from forum.runs.report_closing import DEFAULT_PATIENCE, ReportPatience
 from forum.runs.run_comparison import Divergence
 from forum.runs.shared_caps import LEDGER, Period, SharedCap, tenant_limits
 from forum.runs.team_settings import read_gate_rules, read_shared_caps
+from forum.section_reader import SectionTables
 
 _GAUGES_TIMEOUT_S = 1.0
 """How long a scrape waits for what is read from the database."""
@@ -89,8 +92,8 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
 
 def load_claim_finder() -> "ClaimFinder":
     """Return what finds claims in replies; without such a feature, nothing is found."""
-    finder: ClaimFinder = next(load_parts(FEATURES, "find_claims"), lambda _text, _receipts: ())
-    return finder
+    finder: ClaimFinder = lambda _text, _receipts: ()  # noqa: E731  its parameters have types
+    return load_only_part(FEATURES, "find_claims", finder)
 
 
 def _open_encoder() -> "AnswerEncoder | None":
@@ -170,11 +173,8 @@ class RunOperations:
 
     def _report_patience(self) -> ReportPatience:
         """Return how long reported runs stay open, as the section of a feature says, if any."""
-        read = next(load_parts(FEATURES, "report_patience"), None)
-        patience: ReportPatience = (
-            read(self._project.settings.sections) if read else DEFAULT_PATIENCE
-        )
-        return patience
+        read: Callable[[SectionTables], ReportPatience] = lambda _: DEFAULT_PATIENCE  # noqa: E731
+        return load_only_part(FEATURES, "report_patience", read)(self._project.settings.sections)
 
     def _choose_worker(self) -> "tuple[type[ClaimingWorker], str]":
         """Return the class of workers that the settings name, and the address of its queue."""
@@ -218,7 +218,7 @@ class RunOperations:
     def submit(
         self,
         order: "RunRequest",
-        origin: AcceptedFacts | None = None,
+        origin: kinds.AcceptedFacts | None = None,
         actor: str = OPERATOR,
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
@@ -232,13 +232,15 @@ class RunOperations:
         self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
         run, order = new_run_id(), self._with_recorded_rules(order, is_fork=is_fork)
-        return self.budgets.spend(
-            self.budgets.run_limits(actor, order.lanes),
-            ports.Spend(runs=1),
-            lambda charges: accept_run(
-                self._project.ledger, run, order, actor, origin, ticket, charges=charges
-            ),
-        )
+        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        while True:
+            try:
+                return accept_run(
+                    ledger, run, order, actor, origin, ticket, charges=attempts.charges()
+                )
+            except BudgetSliceExhausted as refused:
+                attempts.take_slice(refused)
 
     async def submit_async(
         self,
@@ -255,13 +257,15 @@ class RunOperations:
         if self._project.settings.quota.runs_at_once is not None:
             await asyncio.to_thread(self.check_quota)
         run, order = new_run_id(), self._with_recorded_rules(order)
-        return await self.budgets.spend_async(
-            self.budgets.run_limits(actor, order.lanes),
-            ports.Spend(runs=1),
-            lambda charges: accept_run_async(
-                self._project.ledger, run, order, actor, past, ticket, charges=charges
-            ),
-        )
+        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        while True:
+            try:
+                return await accept_run_async(
+                    ledger, run, order, actor, past, ticket, charges=attempts.charges()
+                )
+            except BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
 
     def check_quota(self) -> None:
         """Raise `QuotaReached` if this tenant may not have another run that has not ended.
@@ -385,7 +389,7 @@ class RunOperations:
             order = replace(order, policy=policy)
         if ceiling is not None:
             order = replace(order, budget=order.budget.capped_by(ceiling))
-        return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
+        return self.submit(order, kinds.AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(
         self, run: str, inspect: Callable[[Ledger], None] = lambda _: None
@@ -435,9 +439,9 @@ class RunOperations:
         # Workers of release 0.1 know only the older kind of decision, and would wait for it
         # forever.
         decided = (
-            GateDecisionFacts(answer, digest, Decider.PERSON)
+            kinds.GateDecisionFacts(answer, digest, kinds.Decider.PERSON)
             if self._may_have_old_workers
-            else GateDecisionByFacts(answer, digest, by.authority)
+            else kinds.GateDecisionByFacts(answer, digest, by.authority)
         )
         actor, identity = by.actor, None
         if by.identity is not None and not self._may_have_old_workers:

@@ -6,7 +6,7 @@ from typing import Protocol
 from forum import tlog
 from forum.app.project import ProjectContext
 from forum.errors import FeatureMissing
-from forum.feature import load_parts
+from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.ledger.ports import Cosigner
 
@@ -61,7 +61,5 @@ class NoWitnesses:
 
 def find_witnesses(project: ProjectContext) -> Witnesses:
     """Return the witnesses of a project."""
-    make: Callable[[ProjectContext], Witnesses] = next(
-        load_parts(FEATURES, "witnesses"), NoWitnesses
-    )
-    return make(project)
+    make: Callable[[ProjectContext], Witnesses] = NoWitnesses
+    return load_only_part(FEATURES, "witnesses", make)(project)

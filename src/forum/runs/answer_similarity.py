@@ -3,6 +3,8 @@
 Vectors cannot be computed by those who read a record: the verdicts of the encoder are input.
 """
 
+from enum import StrEnum
+
 import msgspec
 
 from forum.ledger.entry import Count, Facts
@@ -12,6 +14,14 @@ MAX_SCORES_BYTES = 1 << 24
 """Largest recorded form of a reading: 100 seats with as many answers need less than 2 MiB."""
 
 _MAX_SCORE = 1000
+
+
+class EquivalenceStep(StrEnum):
+    """By what it was decided whether two answers are the same."""
+
+    TEXT = "text"
+    ENCODER = "encoder"
+    JUDGE = "judge"
 
 
 class SimilarityFacts(Facts, frozen=True):

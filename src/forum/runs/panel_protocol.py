@@ -1,6 +1,6 @@
 """The protocols that panels follow, each a part of a feature, which is loaded when it is used."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from forum.errors import ProtocolMissing
@@ -8,6 +8,7 @@ from forum.ledger.entry import Entry, Facts
 from forum.ledger.kinds import Kinds
 from forum.runs.kinds import AccordFacts
 from forum.runs.panel import Panel
+from forum.runs.personas import Persona
 from forum.runs.plan import RunBudget
 from forum.runs.policy import Agent, Api
 from forum.runs.session_steps import ProtocolSteps, Session
@@ -38,6 +39,20 @@ class UnservedModel(NamedTuple):
     model: str
 
 
+class PanelDraft(NamedTuple):
+    """What a request says of a panel that has no configuration of its own."""
+
+    session: str
+    """The name of its session."""
+    problem: str
+    personas: Sequence[Persona] = ()
+    """Each has a seat.  Empty: those of the protocol."""
+    agents: Sequence[str] = ()
+    """They take the seats in rotation.  Empty: the seats are unassigned until `seat`."""
+    rounds: int | None = None
+    budget: RunBudget | None = None
+
+
 class PanelProtocol(Generic[PanelT]):
     """How one kind of panel is seated, how it deliberates, and what its record says."""
 
@@ -50,6 +65,19 @@ class PanelProtocol(Generic[PanelT]):
 
     def seat(self, panel: PanelT, agents: Mapping[str, Agent]) -> PanelT:
         """Return a panel in which every seat has an agent.  Raises `BadPlan`, `Malformed`."""
+        raise NotImplementedError
+
+    def draft(self, draft: PanelDraft) -> PanelT:
+        """Return a panel that a request describes, with the defaults of the protocol."""
+        raise NotImplementedError
+
+    def play_script(
+        self, panel: PanelT, problem: str, script: object, selector: object = None
+    ) -> tuple[PanelT, dict[str, Agent]]:
+        """Return a panel with the agents that make its session follow a script, as parsed JSON.
+
+        Raises `Malformed`.
+        """
         raise NotImplementedError
 
     def find_unserved(
@@ -75,10 +103,14 @@ class PanelProtocol(Generic[PanelT]):
 
 def find_protocol(kinds: Kinds, panel: PanelT) -> PanelProtocol[PanelT]:
     """Return the protocol of a panel.  Raises `ProtocolMissing` if its feature is not there."""
-    name = str(type(panel).__struct_config__.tag)
+    return load_protocol(kinds, str(type(panel).__struct_config__.tag))
+
+
+def load_protocol(kinds: Kinds, name: str) -> PanelProtocol[Any]:
+    """Return the protocol of this name.  Raises `ProtocolMissing` if its feature is not there."""
     if name not in kinds.protocols:
         raise ProtocolMissing(name)
-    protocol: PanelProtocol[PanelT] = kinds.protocols[name]()
+    protocol: PanelProtocol[Any] = kinds.protocols[name]()
     return protocol
 
 

@@ -1,4 +1,4 @@
-"""How a symposium ended.
+"""How a symposium ended, and what its messages are.
 
 The facts are here and not with the other kinds of a symposium, because the exit status of a run
 follows from them.
@@ -7,6 +7,17 @@ follows from them.
 from enum import StrEnum
 
 from forum.ledger.entry import Count, Facts
+
+
+class MessageType(StrEnum):
+    """What a message of the transcript is."""
+
+    PROBLEM = "problem_statement"
+    PRIMARY = "primary_turn"
+    COORDINATION = "coordination_turn"
+    BRANCH = "branch_turn"
+    SYNTHESIS = "synthesis"
+    CONTRACTION = "panel_contraction"
 
 
 class OutcomeKind(StrEnum):

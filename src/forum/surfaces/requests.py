@@ -9,13 +9,10 @@ from typing import Annotated, TypeVar, assert_never
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.app import Forum, new_run_id
+from forum.app import KINDS, Forum, new_run_id
 from forum.app.planner import AgentRegistry, CallerAuthority, check_client_rights
 from forum.engine import AnswerReference, RunRequest
 from forum.errors import BadPlan, Malformed, NoSuchEntry
-from forum.features.symposium import seating
-from forum.features.symposium.prompts import build_briefing
-from forum.features.symposium.schemas import Persona
 from forum.ledger.access import has_scope
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Scope
@@ -33,6 +30,8 @@ from forum.runs.panel import (
     count_seats,
     draft_decision,
 )
+from forum.runs.panel_protocol import PanelDraft, load_protocol
+from forum.runs.personas import DEFAULT_PERSONAS, Persona, build_briefing, resolve_persona
 from forum.runs.plan import Plan, RunBudget, Task, read_limits
 from forum.runs.plan_limits import MAX_TASKS, check_plan_size
 from forum.runs.policy import Answer
@@ -344,19 +343,25 @@ def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symp
     for name in ("options", "baseline", "threshold", "judge"):
         if getattr(form, name) != getattr(usual, name):
             raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
-    rounds = seating.DEFAULT_ROUNDS if form.rounds is None else form.rounds
-    if not rounds:
+    if form.rounds == 0:
         raise BadPlan("panel.rounds: a symposium has at least one round")
     if not problem.strip():
         raise BadPlan("the request is empty")
-    personas = _resolve_personas(form) or seating.DEFAULT_PERSONAS
-    sitting = list(islice(cycle(personas), _count_seats(form)))
-    drafted = seating.draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
+    personas = _resolve_personas(form) or DEFAULT_PERSONAS
+    draft = PanelDraft(
+        session=new_run_id(),
+        problem=problem,
+        personas=list(islice(cycle(personas), _count_seats(form))),
+        agents=form.models,
+        rounds=form.rounds,
+        budget=budget,
+    )
+    drafted: Symposium = load_protocol(KINDS, Protocol.SYMPOSIUM).draft(draft)
     return replace_given(drafted, require=form.require)
 
 
 def _resolve_personas(form: PanelAsk) -> list[Persona]:
-    personas = [seating.resolve_persona(persona) for persona in form.personas]
+    personas = [resolve_persona(persona) for persona in form.personas]
     brought = [persona for persona in form.personas if isinstance(persona, Persona)]
     if not all(persona.id.isprintable() for persona in brought):
         raise BadPlan("panel.personas: the id of a persona must be one printable line")

@@ -25,6 +25,7 @@ from forum.errors import (
     TamperDetected,
 )
 from forum.features.backup.service import create_backup, restore_backup
+from forum.features.retention.service import RetentionOperations
 from forum.ledger.archive import archive_strand, read_archive_record
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
@@ -531,17 +532,17 @@ def test_retention_reaches_the_copies(make: Callable[[], Installation]) -> None:
     with home.open() as forum:
         record(forum, "one", text=SECRET)
         forum.log.archive_runs(NEVER, str(home.archive))
-        forum.retention.set_rule("*", 1)
+        RetentionOperations(forum).set_rule("*", 1)
         time.sleep(1.1)
         away = home.archive.rename(home.archive.with_name("away"))
         step = forum.log._make_retention_step()  # noqa: SLF001  what the publisher does
         with pytest.raises(ArchiveUnreachable):
-            forum.retention.apply_rules()
+            RetentionOperations(forum).apply_rules()
         with pytest.warns(RuntimeWarning, match="cannot be reached"):
             is_done = step()
         away.rename(home.archive)
         held = holds_secret(home)
-        result = forum.retention.apply_rules()
+        result = RetentionOperations(forum).apply_rules()
         report = verify(forum)
 
         assert (is_done, held, holds_secret(home)) == (True, True, False)
@@ -555,14 +556,14 @@ def test_a_hold_keeps_the_text_in_the_copy(make: Callable[[], Installation]) -> 
     with home.open() as forum:
         record(forum, "one", text=SECRET)
         forum.log.publish()
-        forum.retention.set_rule("*", 1)
+        RetentionOperations(forum).set_rule("*", 1)
         time.sleep(1.1)
         recorded = forum.log.make_retention_scan().step().redacted
-        forum.retention.place_hold("suit", ("one",))
+        RetentionOperations(forum).place_hold("suit", ("one",))
         forum.log.archive_runs(NEVER, str(home.archive))
-        first = (forum.retention.apply_rules().erased, holds_secret(home))
-        forum.retention.release_hold("suit")
-        second = (forum.retention.apply_rules().erased, holds_secret(home))
+        first = (RetentionOperations(forum).apply_rules().erased, holds_secret(home))
+        RetentionOperations(forum).release_hold("suit")
+        second = (RetentionOperations(forum).apply_rules().erased, holds_secret(home))
 
         assert first == (0, True)
         assert second == (recorded, False)

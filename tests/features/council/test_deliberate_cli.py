@@ -28,8 +28,12 @@ from hypothesis import strategies as st
 from forum.app.formatting import SHORT_ID_LENGTH
 from forum.errors import StoreFailed
 from forum.features.council.kinds import Accord, End, Ground
-from forum.features.council.panel_view import dissent_lines, panel_lines
-from forum.features.council.schemas import (
+from forum.features.symposium import session_folders
+from forum.features.symposium.kinds import ReplayPin
+from forum.features.symposium.session_folders import load_config
+from forum.surfaces.cli.panel_lines import dissent_lines, panel_lines
+from forum.surfaces.schemas.fields import SpentForm
+from forum.surfaces.schemas.panels import (
     BaselineForm,
     BlockerForm,
     ChangeForm,
@@ -39,10 +43,6 @@ from forum.features.council.schemas import (
     SeatForm,
     VoteForm,
 )
-from forum.features.symposium import session_folders
-from forum.features.symposium.kinds import ReplayPin
-from forum.features.symposium.session_folders import load_config
-from forum.surfaces.schemas.fields import SpentForm
 from tests.features.council.forged import honest
 from tests.features.symposium.own_examples import SCRIPT, SELECTOR_SCRIPT, write_examples
 from tests.spoken import ballot, claiming

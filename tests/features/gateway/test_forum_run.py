@@ -16,7 +16,7 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.errors import CapReached
 from forum.features.gateway.relayed_run import format_amount
-from forum.features.gateway.run_telemetry import RunTelemetry
+from forum.features.telemetry.run_telemetry import RunTelemetry
 from forum.ledger.kinds import Outcome
 from forum.runs.report_drafts import source_draft
 from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts
@@ -373,7 +373,7 @@ def test_a_trace_of_another_reporter_is_not_closed(terminal: Terminal) -> None:
             run = f"otel-{number}"
             source = ReportSourceFacts(ReportProvenance.REPORTED, by=by)
             ledger.open_run(run, "agents", source_draft(run, "agents", source), new=True)
-            RunTelemetry(forum).close_trace(str(number), "span")
+            RunTelemetry(forum).end(str(number), "span")
             closed.append(ledger.is_closed(run))
 
     assert closed == [False, True]

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from forum.errors import BadSettings, IssuerUnreachable, TokenExpired, TokenRejected
 from forum.features.oidc import tokens as module
+from forum.features.oidc.section import Issuer
 from forum.features.oidc.tokens import (
     CLOCK_LEEWAY_S,
     FAILURE_RETRY_DELAY_S,
@@ -30,7 +31,6 @@ from forum.features.oidc.tokens import (
 )
 from forum.ledger.kinds import Scope
 from forum.section_reader import SectionTables
-from forum.sections import Issuer
 
 NOW = 1_800_000_000.0
 AUDIENCE = "https://forum.example"

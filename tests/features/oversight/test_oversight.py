@@ -9,6 +9,7 @@ from forum.app import Forum
 from forum.errors import IncidentAlreadyClosed, Malformed, NoSuchIncident
 from forum.features.oversight.kinds import CONFIGURATION_STRAND, IncidentSeverity
 from forum.features.oversight.rules import Concern
+from forum.features.oversight.service import OversightOperations
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import AccessDenialFacts, DenialReason, Outcome, RedactionReason
 from forum.ledger.log import read_strand_entries
@@ -39,12 +40,12 @@ def forum(tmp_path: Path) -> Any:  # noqa: ANN401  pytest closes it
 
 def shown(forum: Forum, run: str = "", until: int | None = None) -> list[Concern]:
     """Return the concerns that a review shows."""
-    return [item.concern for item in forum.oversight.view_review(run, until).items]
+    return [item.concern for item in OversightOperations(forum).view_review(run, until).items]
 
 
 def test_a_review_begins_where_the_last_one_ended(forum: Forum) -> None:
     """What somebody has looked at is not shown again, and what came after it is."""
-    first = forum.oversight.view_review()
+    first = OversightOperations(forum).view_review()
     assert sorted(item.concern for item in first.items) == [
         Concern.BUDGET_STOP,
         Concern.DENIAL,
@@ -53,10 +54,10 @@ def test_a_review_begins_where_the_last_one_ended(forum: Forum) -> None:
     assert first.last is None
     forum.access.record_denial(DENIED, "server")
     forum.log.publish()
-    forum.oversight.record_review(first, "All expected.")
+    OversightOperations(forum).record_review(first, "All expected.")
     forum.log.publish()
 
-    second = forum.oversight.view_review()
+    second = OversightOperations(forum).view_review()
     assert [item.concern for item in second.items] == [Concern.DENIAL]
     assert second.last is not None
     assert (second.last.remark, second.last.actor) == ("All expected.", "operator")
@@ -65,16 +66,16 @@ def test_a_review_begins_where_the_last_one_ended(forum: Forum) -> None:
     assert (facts.stops, facts.budget_stops, facts.denials) == (0, 1, 1)
     assert (facts.gaps, facts.indeterminate, facts.gates) == (0, 1, 0)
     with pytest.raises(Malformed, match="reviewed already"):
-        forum.oversight.view_review(until=1)
+        OversightOperations(forum).view_review(until=1)
     with pytest.raises(Malformed, match="the log has"):
-        forum.oversight.view_review(until=10**6)
+        OversightOperations(forum).view_review(until=10**6)
 
 
 def test_the_review_of_one_run_leaves_the_others_to_review(forum: Forum) -> None:
     """And shows its entries, reviewed or not."""
-    view = forum.oversight.view_review("r")
+    view = OversightOperations(forum).view_review("r")
     assert [item.concern for item in view.items] == [Concern.BUDGET_STOP, Concern.INDETERMINATE]
-    forum.oversight.record_review(view)
+    OversightOperations(forum).record_review(view)
     forum.log.publish()
 
     assert len(shown(forum)) == 3
@@ -83,7 +84,7 @@ def test_the_review_of_one_run_leaves_the_others_to_review(forum: Forum) -> None
 
 def test_items_beyond_the_limit_are_counted(forum: Forum) -> None:
     """The newest are listed."""
-    view = forum.oversight.view_review(limit=1)
+    view = OversightOperations(forum).view_review(limit=1)
     assert (len(view.items), sum(view.counts.values())) == (1, 3)
 
 
@@ -107,32 +108,32 @@ def test_a_gate_is_open_as_of_the_entries_that_were_looked_at(forum: Forum) -> N
 
 def test_incidents_are_opened_and_closed_once(forum: Forum) -> None:
     """And point to their runs."""
-    opened = forum.oversight.open_incident(IncidentSeverity.HIGH, "Paid twice.", ("r",))
+    opened = OversightOperations(forum).open_incident(IncidentSeverity.HIGH, "Paid twice.", ("r",))
     forum.log.publish()
-    assert [i.id for i in forum.oversight.view_review().incidents] == [opened.id]
-    closed = forum.oversight.close_incident(opened.id, "Refunded.")
+    assert [i.id for i in OversightOperations(forum).view_review().incidents] == [opened.id]
+    closed = OversightOperations(forum).close_incident(opened.id, "Refunded.")
     assert closed.closed is not None
-    assert forum.oversight.view_review().incidents == ()
+    assert OversightOperations(forum).view_review().incidents == ()
 
-    (record,) = forum.oversight.read_incidents()
+    (record,) = OversightOperations(forum).read_incidents()
     assert (record.text, record.closing_text) == ("Paid twice.", "Refunded.")
     assert forum.ledger.find_entry("log/incidents/0").entry.parents == (
         next(read_strand_entries(forum.ledger, "r", "main"))[0].hex(),
     )
     with pytest.raises(IncidentAlreadyClosed):
-        forum.oversight.close_incident(opened.id, "Again.")
+        OversightOperations(forum).close_incident(opened.id, "Again.")
     with pytest.raises(NoSuchIncident):
-        forum.oversight.close_incident("nothing", "x")
+        OversightOperations(forum).close_incident("nothing", "x")
     with pytest.raises(Malformed, match="in the future"):
-        forum.oversight.open_incident(IncidentSeverity.LOW, "x", known=2**52)
+        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", known=2**52)
     with pytest.raises(Malformed, match="before 1970"):
-        forum.oversight.open_incident(IncidentSeverity.LOW, "x", known=-1)
+        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", known=-1)
     with pytest.raises(Malformed, match="say what happened"):
-        forum.oversight.open_incident(IncidentSeverity.LOW, " \n")
+        OversightOperations(forum).open_incident(IncidentSeverity.LOW, " \n")
     with pytest.raises(Malformed, match="say how it was dealt with"):
-        forum.oversight.close_incident(opened.id, "")
+        OversightOperations(forum).close_incident(opened.id, "")
     with pytest.raises(Malformed, match="17 runs"):
-        forum.oversight.open_incident(IncidentSeverity.LOW, "x", ("r",) * 17)
+        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", ("r",) * 17)
 
 
 def test_a_configuration_is_recorded_once_in_a_row(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from forum.features.oversight.service import OversightOperations
 from forum.ledger.kinds import Scope
 from forum.runs.kinds import Authority
 from tests.surfaces.halls import lone_hall, showing
@@ -21,7 +22,7 @@ def test_a_review_is_recorded_up_to_what_was_shown(tmp_path: Path) -> None:
         done = client.post(REVIEWS, headers=auditor, json=asked)
         forum.log.publish()
         again = client.get(REVIEWS, headers=auditor).json()
-        (review,) = forum.oversight.read_reviews()
+        (review,) = OversightOperations(forum).read_reviews()
 
     assert refused.status_code == 403
     assert shown["counts"]["denials"] == 1

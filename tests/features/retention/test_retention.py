@@ -9,6 +9,7 @@ import pytest
 from forum.app import Forum
 from forum.config import load_settings
 from forum.errors import BodyHeld, HoldInForce, Malformed, NoSuchHold, RunNotEnded
+from forum.features.retention.service import RetentionOperations
 from forum.ledger.kinds import RedactionReason
 from forum.ledger.ports import Position
 from forum.stores import publisher_loop
@@ -36,7 +37,7 @@ def forum_of(user: Terminal) -> Forum:
 def keep_for_a_second(user: Terminal) -> None:
     """Set a rule that is shorter than any that can be typed, and let the period pass."""
     with forum_of(user) as forum:
-        forum.retention.set_rule("*", 1)
+        RetentionOperations(forum).set_rule("*", 1)
     time.sleep(1.1)
 
 
@@ -111,11 +112,11 @@ def test_rules_are_listed_as_they_were_set(user: Terminal) -> None:
     with forum_of(user) as forum:
         for subject in ("nothing", "call/nothing", "run.close", "run.close/strands", "call/1", ""):
             with pytest.raises(Malformed, match="neither"):
-                forum.retention.set_rule(subject, 1)
+                RetentionOperations(forum).set_rule(subject, 1)
         with pytest.raises(Malformed, match="41 runs"):
-            forum.retention.place_hold("all", ("r",) * 41)
+            RetentionOperations(forum).place_hold("all", ("r",) * 41)
         with pytest.raises(Malformed, match="its name"):
-            forum.retention.place_hold("Case 7")
+            RetentionOperations(forum).place_hold("Case 7")
 
 
 def test_the_process_that_signs_erases_in_the_background(
@@ -128,7 +129,7 @@ def test_the_process_that_signs_erases_in_the_background(
         run = client.post("/api/v1/runs", json={"request": WORDS, "route": False}).json()["run"]
         place = Position(run, "main", 1)
         assert forum.store.body(place, "request") is not None
-        forum.retention.set_rule("*", 1)
+        RetentionOperations(forum).set_rule("*", 1)
         with pytest.raises(RunNotEnded):
             forum.log.redact(f"{run}/main/1", "request", RedactionReason.REQUEST)
         forum.runs.cancel(run)
@@ -147,7 +148,7 @@ def forum(tmp_path: Path) -> Iterator[Forum]:
 def test_a_held_body_is_not_redacted_at_any_door(forum: Forum) -> None:
     """The check is where redactions are recorded."""
     forum.ledger.open_run("r", "x")
-    forum.retention.place_hold("all", reason="x")
+    RetentionOperations(forum).place_hold("all", reason="x")
     held = forum.ledger.find_entry("log/retention/0")
     assert "reason" in held.entry.bodies
     forum.log.publish()

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 from forum.features.symposium import provider_calls, schemas
 from forum.features.symposium.decoders import make_decoder
 from forum.features.symposium.kinds import ExpectedOutput
+from forum.runs.personas import Persona
 
 
 class DisclosedAgent(schemas.ProtocolStruct, frozen=True):
@@ -43,7 +44,7 @@ class ContextPacket(schemas.ProtocolStruct, frozen=True):
 
     problem_statement: schemas.Text
     round: schemas.Positive
-    persona: schemas.Persona
+    persona: Persona
     panel_disclosure: tuple[DisclosedAgent, ...]
     current_round_messages: tuple[schemas.Message, ...]
     most_recent_verdict: schemas.CoordinatorVerdict | None = None

@@ -14,18 +14,15 @@ from forum.features.symposium.persona_generation import (
     build_persona_task,
     parse_personas,
 )
-from forum.features.symposium.personas import PERSONAS
-from forum.features.symposium.schemas import Persona
 from forum.features.symposium.seating import (
     DEFAULT_BUDGET,
-    DEFAULT_PERSONAS,
     budget_from_panel,
     draft_symposium,
-    resolve_persona,
     seat_symposium,
 )
 from forum.features.symposium.transcript import to_json_object
 from forum.runs.panel import Symposium
+from forum.runs.personas import DEFAULT_PERSONAS, PERSONAS, Persona, resolve_persona
 from forum.runs.plan import Plan, RunBudget
 from forum.runs.policy import Agent, Scripted
 from tests.surfaces.panels import persona, personas

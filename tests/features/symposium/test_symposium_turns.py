@@ -16,13 +16,12 @@ from forum.features.symposium.failure_codes import (
 )
 from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import ErrorKind, ExpectedOutput
-from forum.features.symposium.personas import PERSONAS, resolve_persona_ref
-from forum.features.symposium.prompts import build_briefing
 from forum.features.symposium.protocol import SymposiumTurn
 from forum.features.symposium.replies import parse_turn
 from forum.features.symposium.transcript import to_json_object
 from forum.ledger.kinds import Outcome
 from forum.runs.kinds import Why
+from forum.runs.personas import PERSONAS, build_briefing, resolve_persona_ref
 from forum.runs.session_steps import TurnResult, TurnStatus
 from tests.features.council.sitting import (
     CHAIR,

@@ -12,9 +12,9 @@ from forum.features.chat_api import run_stream
 from forum.features.chat_api.conversation import Terms, reject_unsupported
 from forum.features.chat_api.errors import NoReply, run_link_headers
 from forum.features.chat_api.models import resolve_requested_model
-from forum.features.council.deliberation_schemas import DeliberationForm
 from forum.surfaces.http.endpoints import JSON, NO_STORE, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM, STREAM_HEADERS
+from forum.surfaces.schemas.panels import DeliberationForm
 
 KEEP_ALIVE = b": keep-alive\n\n"
 

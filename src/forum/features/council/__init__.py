@@ -16,7 +16,11 @@ FEATURE = Feature(
     "council",
     kinds="council.kinds:COUNCIL_KINDS",
     protocol="council.panel_protocol:PROTOCOL",
+    panel_view="council.panel_view:VIEW",
+    panel_outcome="council.panel_outcome:read_outcome",
+    panel_lines="council.panel_lines:LINES",
     words="council.words:WORDS",
+    tools="council.mcp:TOOLS",
     commands=(
         FeatureCommand(
             "deliberate", "council.cli:deliberate", "Work", "submit", "Ask a panel of agents"

@@ -10,24 +10,20 @@ chain of small differences could join two answers that differ.
 """
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 import msgspec
 
-from forum.runs.answer_similarity import AnswerSource, SimilarityReading, SimilarityRequest
+from forum.runs.answer_similarity import (
+    AnswerSource,
+    EquivalenceStep,
+    SimilarityReading,
+    SimilarityRequest,
+)
 from forum.runs.panel import normalize_answer
 from forum.tlog import Hash
 
 MAX_JUDGED_PAIRS = 8
 """How many pairs a judge is asked about at once: the most similar ones."""
-
-
-class EquivalenceStep(StrEnum):
-    """By what it was decided whether two answers are the same."""
-
-    TEXT = "text"
-    ENCODER = "encoder"
-    JUDGE = "judge"
 
 
 class DecidedPair(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,18 +17,16 @@ import msgspec
 from forum.app import Forum
 from forum.app.formatting import short_id
 from forum.engine import AnswerReference, RunRequest
-from forum.errors import ForumError, NoSuchEntry
-from forum.features.symposium import cli as symposium_artifacts
-from forum.features.symposium import session_folders
-from forum.runs.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Protocol, Symposium
+from forum.errors import ForumError
+from forum.runs.panel import MAX_ROUNDS, MAX_SEATS, Council, Protocol, Symposium
 from forum.runs.plan import RunBudget
 from forum.runs.policy import Policy
 from forum.surfaces import requests
 from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.os_errors import explain_os_error
-from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.run_follower import run_and_follow
+from forum.surfaces.cli.session_files import load_session_files
 
 _ASK = "ask"
 _WORD = re.compile(r"[a-z]{3,20}(-[a-z]+)?").fullmatch
@@ -322,9 +320,7 @@ def _reserved_folder(output: Path | None, policy: Policy) -> Iterator[Path | Non
     submit_options.reject_unusable_agents(policy, None, here=True)
     assert isinstance(policy.panel, Symposium)  # noqa: S101  the caller made it for one
     # After the checks, so that a usage error leaves no folder behind.
-    folder = session_folders.create_session_folder(
-        output, session_folders.check_session_id(policy.panel.config)
-    )
+    folder = load_session_files().create_folder(output, policy.panel)
     try:
         yield folder
     finally:
@@ -354,14 +350,15 @@ def _symposium_run_request(
         reject_set_options(
             chairs, ("seats", "models", "rounds"), "the config of a symposium says that"
         )
-        panel = Symposium(session_folders.load_config(files.config))
+        panel = load_session_files().read_panel(files.config)
         problem = panel.config["problem_statement"]
         if question is not None or subject is not None:
             problem = _ask_about(subject, question, lambda: _read_question(question, paths=True))
     played = None
     if agents.script is not None:
-        scripts = session_folders.load_scripts(agents.script, files.selector_script)
-        panel, played = session_folders.play_script(panel.config, problem, *scripts)
+        panel, played = load_session_files().play_scripts(
+            panel, problem, agents.script, files.selector_script
+        )
         # The script is in the format of the protocol, and `played` has it: it must not be read as a
         # default agent, too.
         agents = replace(agents, script=None)
@@ -435,7 +432,7 @@ def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> 
 def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
     """Write the folder before any call is paid for, so that an unwritable folder costs nothing."""
     try:
-        session_folders.write_session_folder(forum, run, folder)
+        load_session_files().write_folder(forum, run, folder)
     except _SAVE_ERRORS as error:
         advice = f"nobody was asked yet; go on with: forum resume {short_id(run)}; then: "
         raise click.ClickException(_describe_save_error(error, run, advice)) from None
@@ -446,7 +443,7 @@ def _save_at_end(forum: Forum, run: str, folder: Path | None) -> str:
     if folder is None:
         return ""
     try:
-        session_folders.write_session_folder(forum, run, folder)
+        load_session_files().write_folder(forum, run, folder)
     except _SAVE_ERRORS as error:
         return _describe_save_error(error, run, "try again: ")
     common_options.echo_info(f"kept in {folder}")
@@ -471,52 +468,4 @@ def _describe_save_error(error: Exception, run: str, advice: str) -> str:
     return f"not kept: {why}; {advice}forum deliberate export {short_id(run)} --output DIR"
 
 
-@deliberate.command(
-    examples=("forum deliberate export 0199c0de-1234-7abc --output sessions",),
-)
-@click.argument("run")
-@click.option(
-    "--output",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Where the folder of the session is, or will be.",
-)
-@common_options.as_json
-def export(run: str, output: Path, *, as_json: bool) -> None:
-    """Write the files of a symposium that was held in a RUN into DIR/SESSION_ID.
-
-    They are derived from the ledger, so they can be written again at any time, also during the
-    session.  A folder that belongs to another run is not changed.  Exit status: 0 written, 2 usage.
-    """
-    with common_options.open_forum() as forum:
-        run_id = forum.reads.find_run(run)
-        panel = _read_panel(forum, run_id)
-        if not isinstance(panel, Symposium):
-            what = "symposium" if panel else "deliberation"
-            raise click.UsageError(
-                f"run {run_id} is no {what}; its evidence: forum ledger export {run_id}"
-            )
-        session = session_folders.check_session_id(panel.config)
-        folder = output / session
-        if not folder.exists():
-            session_folders.create_session_folder(output, session)
-        written = session_folders.write_session_folder(forum, run_id, folder)
-    facts = {"run": run_id, "folder": str(folder), "files": written}
-    print_result("forum.session/1", facts, str(folder), as_json=as_json)
-
-
-def _read_panel(forum: Forum, run: str) -> Panel | None:
-    try:
-        return forum.reads.read_run_request(run).policy.panel
-    except NoSuchEntry:  # the log's own run has no request
-        return None
-
-
-for command in (
-    symposium_artifacts.validate,
-    symposium_artifacts.replay,
-    symposium_artifacts.execution_replay,
-    symposium_artifacts.metrics,
-):
-    deliberate.add_command(command)
+common_options.add_feature_commands(deliberate)

@@ -1,306 +1,172 @@
-"""Renders a deliberation: votes, changes of answer with their reasons, and dissent."""
+"""What the views of runs show of a council: ballots, changes and dissent."""
 
-import textwrap
+from collections import Counter
 from collections.abc import Iterable
 
-from forum.app.formatting import first_line, pluralize, strip_control_characters
-from forum.features.council import schemas as council
-from forum.features.council.deliberation_schemas import DeliberationForm
-from forum.features.council.kinds import Accord, End, Ground
-from forum.features.symposium.kinds import MessageType, OutcomeKind
-from forum.features.symposium.schemas_of_forms import SpokenForm, SymposiumForm
-from forum.surfaces.cli.console import style
-from forum.surfaces.cli.output import with_heading
-from forum.surfaces.schemas.fields import SpentForm
+import msgspec
 
-_ENDS = {
-    End.GATE: "the first answers agreed",
-    End.UNANIMOUS: "all agreed",
-    End.STABLE: "nobody changed any more",
-    End.EXHAUSTED: "nobody had a new claim",
-    End.ROUNDS: "all rounds were held",
-    End.STOPPED: "it was stopped",
-    End.SILENT: "nobody cast a ballot",
-}
-_GROUNDS = {
-    Ground.GATE: "without deliberation",
-    Ground.VOTE: "by vote",
-    Ground.CHECK: "by a tool that found it to hold",
-    Ground.JUDGE: "by a judge",
-    Ground.NONE: "",
-}
-_ACCORDS = {
-    Accord.AGREED: ("agreed", "green"),
-    Accord.MAJORITY: ("a majority", None),
-    Accord.SPLIT: ("split", "yellow"),
-    Accord.BLOCKED: ("blocked", "red"),
-}
-_TYPES = {
-    MessageType.PROBLEM: "asks",
-    MessageType.PRIMARY: "",
-    MessageType.COORDINATION: "verdict",
-    MessageType.BRANCH: "answers",
-    MessageType.SYNTHESIS: "synthesis",
-    MessageType.CONTRACTION: "",
-}
-_MAX_SEATS_SHOWN = 40
-_MAX_MESSAGES_SHOWN = 60
-_MAX_PAIRS_SHOWN = 6
-_MIN_VOTE_WIDTH, _MAX_VOTE_WIDTH = 8, 24
+from forum.app import RunView
+from forum.app.formatting import explain_task_state, note_body, undecided_headline
+from forum.features.council import report as council_report
+from forum.features.council.ballots import Ballot
+from forum.features.council.kinds import (
+    BallotFacts,
+    CouncilCloseFacts,
+    CouncilFacts,
+    RevealFacts,
+    RevealV2Facts,
+)
+from forum.features.council.panel_outcome import find_close, read_view_report
+from forum.ledger.entry import Facts
+from forum.runs.kinds import TURN_PREFIX
+from forum.runs.panel import TurnId
+from forum.surfaces.schemas import fields
+from forum.surfaces.schemas.panels import (
+    AbsentForm,
+    ArgumentForm,
+    BaselineForm,
+    BlockerForm,
+    ChangeForm,
+    ComparisonForm,
+    CouncilForm,
+    MinorityForm,
+    PairForm,
+    RoundForm,
+    SeatForm,
+    SpokenTurn,
+    VoteForm,
+)
+
+_ballot = msgspec.json.Decoder(Ballot)
 
 
-def panel_lines(form: DeliberationForm, columns: int, *, every: bool = False) -> list[str]:
-    """Return the overview of a deliberation."""
-    if isinstance(form, SymposiumForm):
-        return _session_lines(form, columns, None if every else _MAX_MESSAGES_SHOWN)
-    return _council_lines(form, columns, None if every else _MAX_SEATS_SHOWN)
+class CouncilView:
+    """Reads councils from the views of their runs."""
+
+    def read_form(self, view: RunView) -> CouncilForm | None:
+        """Return the result of a council; None if the run is none."""
+        return council_form(view) if _is_council(view) else None
+
+    def read_words(self, view: RunView) -> list[SpokenTurn]:
+        """Return the ballots that may be read: sealed ones not before their round is revealed."""
+        return _revealed_ballots(view) if _is_council(view) else []
 
 
-def dissent_lines(form: DeliberationForm, columns: int) -> list[str]:
-    """Return a few lines on how certain an answer is and which seats disagree."""
-    if isinstance(form, SymposiumForm):
-        pending = strip_control_characters(form.pending or "")
-        questions = [f"  the panel asks: {pending}"] if pending else []
-        return questions + _wrapped_all(
-            (f"left open: {point}" for point in form.unresolved), columns
+VIEW = CouncilView()
+
+
+def _is_council(view: RunView) -> bool:
+    return any(isinstance(note.facts, CouncilFacts) for note in view.notes)
+
+
+def council_form(view: RunView) -> CouncilForm:
+    """Return what is told of a council, in its form."""
+    facts = [note.facts for note in view.notes]
+    opened = next(fact for fact in facts if isinstance(fact, CouncilFacts))
+    concluded, report = find_close(view), read_view_report(view)
+    return CouncilForm(
+        seated=opened.seats,
+        ballots=_round_forms(facts),
+        end=concluded.end if concluded else None,
+        ground=concluded.ground if concluded else None,
+        accord=concluded.accord if concluded else None,
+        rounds=concluded.rounds if concluded else 0,
+        baseline=_baseline_form(report) if report and report.baseline.answers else None,
+        spent=fields.spent_form(concluded.usd, concluded.tokens) if concluded else None,
+        seats=tuple(map(_seat_form, report.seats)) if report else (),
+        changes=tuple(fields.fill(ChangeForm, item) for item in report.changes) if report else (),
+        conformity=concluded.conformed / max(1, concluded.changed) if concluded else 0.0,
+        minority=tuple(map(_minority_form, report.minority)) if report else (),
+        decisive=report.decisive if report else (),
+        blockers=tuple(fields.fill(BlockerForm, item) for item in report.blockers)
+        if report
+        else (),
+        absent=_absent_forms(view, report.absent) if report else (),
+        warnings=report.warnings if report else (),
+        headline=undecided_headline(view) or None,
+        claims=tuple(map(_argument_form, report.claims)) if report else (),
+        holders=report.holders if report else (),
+        comparison=_comparison_form(report),
+    )
+
+
+def _argument_form(argument: council_report.Argument) -> ArgumentForm:
+    return fields.fill(ArgumentForm, argument, evidence=argument.evidence or None)
+
+
+def _comparison_form(report: council_report.CouncilReport | None) -> ComparisonForm | None:
+    if report is None or report.comparison is None:
+        return None
+    compared = report.comparison
+    pairs = tuple(
+        fields.fill(
+            PairForm,
+            pair,
+            score=None if pair.score is None else pair.score / 1000,
+            rule=pair.rule or None,
         )
+        for pair in compared.pairs
+    )
+    return fields.fill(ComparisonForm, compared, encoder=compared.encoder or None, pairs=pairs)
+
+
+def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
+    sealed: Counter[int] = Counter()
+    revealed = set()
+    for fact in facts:
+        if isinstance(fact, BallotFacts):
+            sealed[fact.round] += 1
+        elif isinstance(fact, RevealFacts | RevealV2Facts):
+            revealed.add(fact.round)
+    return tuple(RoundForm(number, sealed[number], number in revealed) for number in sorted(sealed))
+
+
+def _baseline_form(report: council_report.CouncilReport) -> BaselineForm:
+    base = report.baseline
+    spent = fields.spent_form(base.spent.usd, base.spent.tokens)
+    return fields.fill(BaselineForm, base, agreement=base.agreement / 1000, spent=spent)
+
+
+def _seat_form(sat: council_report.SeatReport) -> SeatForm:
+    votes = tuple(fields.fill(VoteForm, vote) for vote in sat.votes)
+    return fields.fill(SeatForm, sat, votes=votes)
+
+
+def _minority_form(minority: council_report.MinorityPosition) -> MinorityForm:
+    best = minority.argument
+    return MinorityForm(
+        answer=minority.answer,
+        seats=minority.seats,
+        weight=minority.weight,
+        argument=best.claim if best else None,
+        evidence=best.evidence or None if best else None,
+        support=best.support if best else 0,
+        attacks=best.attacks if best else (),
+    )
+
+
+def _absent_forms(view: RunView, seats: Iterable[int]) -> tuple[AbsentForm, ...]:
+    turns = {seat: view.state.task(TURN_PREFIX + TurnId(0, seat).turn) for seat in seats}
+    return tuple(AbsentForm(seat, explain_task_state(view, turn)) for seat, turn in turns.items())
+
+
+def _revealed_ballots(view: RunView) -> list[SpokenTurn]:
+    facts = [note.facts for note in view.notes]
+    is_over = any(isinstance(fact, CouncilCloseFacts) for fact in facts)
+    revealed = {fact.round for fact in facts if isinstance(fact, RevealFacts | RevealV2Facts)}
+    cast = [
+        (note.facts.round, note.facts.seat, _ballot.decode(body))
+        for note in view.notes
+        if isinstance(note.facts, BallotFacts) and (body := note_body(note, "ballot"))
+    ]
     return [
-        *_verdict_lines(form, columns),
-        *_section("because", map(_describe_claim, form.claims), columns),
-        *_comparison_lines(form, columns),
-        *(
-            line
-            for minority in form.minority
-            for line in _minority_lines(minority, columns, "minority    ")
-        ),
-        *_blocker_lines(form, columns),
-        *_warning_lines(form.warnings, columns),
+        SpokenTurn(f"seat {seat}, round {number}", _ballot_text(ballot))
+        for number, seat, ballot in sorted(cast, key=lambda one: one[:2])
+        if is_over or number in revealed
     ]
 
 
-def describe_sealed_ballots(form: council.CouncilForm) -> str:
-    """Return how many ballots of the last round are sealed."""
-    if not form.ballots:
-        return f"0 of {pluralize(form.seated, 'ballot')} sealed"
-    last = form.ballots[-1]
-    # Later rounds ask only seats that have cast a ballot before.
-    most = form.seated if last.round == 0 else max(earlier.sealed for earlier in form.ballots[:-1])
-    return f"round {last.round}: {last.sealed} of {pluralize(most, 'ballot')} sealed"
-
-
-def _council_lines(form: council.CouncilForm, columns: int, most: int | None) -> list[str]:
-    head = style("council", bold=True)
-    if form.end is None:
-        return ["", f"{head}  {pluralize(form.seated, 'seat')}, {describe_sealed_ballots(form)}"]
-    return [
-        "",
-        f"{head}  {pluralize(form.seated, 'seat')}, {_ENDS[form.end]}",
-        *_verdict_lines(form, columns),
-        *_vote_lines(form, columns, most),
-        *_section("because", map(_describe_claim, form.claims), columns),
-        *with_heading("same answer?", _comparison_lines(form, columns)),
-        *_section("changed", (_describe_change(change) for change in form.changes), columns),
-        *with_heading(
-            "minority report",
-            [line for minority in form.minority for line in _minority_lines(minority, columns)],
-        ),
-        *_section("would decide", form.decisive, columns),
-        *_section(
-            "absent", (f"seat {absence.seat}: {absence.reason}" for absence in form.absent), columns
-        ),
-        *with_heading("blockers", _blocker_lines(form, columns)),
-        *with_heading("warnings", _warning_lines(form.warnings, columns)),
-    ]
-
-
-def _verdict_lines(form: council.CouncilForm, columns: int) -> list[str]:
-    """Return the outcome next to the baseline, with the cost of each."""
-    if form.accord is None or form.ground is None:
-        return []
-    word, color = _ACCORDS[form.accord]
-    if form.ground is Ground.NONE:
-        word, color = "no answer", "red"
-    by = f", {_GROUNDS[form.ground]}" if _GROUNDS[form.ground] else ""
-    rounds = f", after {pluralize(form.rounds, 'exchange')}" if form.rounds else ""
-    lines = [f"  outcome     {style(word, fg=color)}{by}{rounds}{_cost(form.spent)}"]
-    base = form.baseline
-    if base is not None:
-        share = f"{round(100 * base.agreement)} % of those asked"
-        cost = _cost(base.spent)
-        answer = first_line(base.answer, max(12, columns - len(share) - len(cost) - 20))
-        lines.insert(0, f"  baseline    {answer} ({share}){cost}")
-        same = "the same answer as the baseline"
-        changed = style("another answer than the baseline", fg="yellow")
-        lines.append(f"              {changed if base.changed else same}")
-    if form.changes:
-        without = sum(change.conformity for change in form.changes)
-        of = pluralize(len(form.changes), "change")
-        rate = f"{round(100 * form.conformity)} %: {without} of {of} without a reason"
-        lines.append(f"  conformity  {style(rate, fg='yellow') if without else rate}")
-    return lines
-
-
-def _describe_claim(argument: council.ArgumentForm) -> str:
-    """Return a claim for the answer, with its source and how it stands."""
-    source = f" [source: {argument.evidence}]" if argument.evidence else " [no source]"
-    support = f", supported by {pluralize(argument.support, 'other seat')}"
-    standing = f" ({argument.status}{support if argument.support else ''})"
-    against = "".join(f"; against it: {why}" for why in argument.attacks)
-    return f'"{argument.claim}"{source}{standing}{against}'
-
-
-def _comparison_lines(form: council.CouncilForm, columns: int) -> list[str]:
-    """Return which wordings count as one answer, and which step decided that."""
-    compared = form.comparison
-    if compared is None or not compared.pairs:
-        return []
-    pairs = (_describe_pair(pair) for pair in compared.pairs[:_MAX_PAIRS_SHOWN])
-    lines = _wrapped_all(pairs, columns)
-    if compared.encoder is None:
-        note = (
-            "Without the extra `semantic` and its weights, only the text of answers was compared."
-        )
-        lines += _wrapped(note, columns)
-    return lines
-
-
-def _describe_pair(pair: council.PairForm) -> str:
-    first, second = (first_line(text, 60) for text in (pair.first, pair.second))
-    score = "" if pair.score is None else f", similarity {pair.score:.2f}"
-    rule = f", rule: {pair.rule}" if pair.rule else ""
-    verdict = "same" if pair.same else "different"
-    return f'{verdict} by {pair.step}{score}{rule}: "{first}" and "{second}"'
-
-
-def _cost(spent: SpentForm | None) -> str:
-    if spent is None:
-        return ""
-    money = f", ${spent.usd}" if spent.usd.strip("0.") else ""
-    return f", {pluralize(spent.tokens, 'token')}{money}"
-
-
-def _vote_lines(form: council.CouncilForm, columns: int, most: int | None) -> list[str]:
-    """Return the votes of each seat in each round, as a table."""
-    seats = form.seats[:most]
-    if not seats:
-        return []
-    rounds = range(max(vote.round for seat in seats for vote in seat.votes) + 1)
-    width = max(len("seat"), *(len(_describe_seat(seat)) for seat in seats))
-    room = (columns - width - 4 - 2 * len(rounds)) // len(rounds)
-    longest = max(len(_vote(vote, 1000)) for seat in seats for vote in seat.votes)
-    size = max(_MIN_VOTE_WIDTH, min(_MAX_VOTE_WIDTH, room - 2, longest))
-    heads = "  ".join(f"{f'round {number}':<{size + 2}}" for number in rounds)
-    lines = ["", style(f"  {'seat':<{width}}  {heads}".rstrip(), dim=True)]
-    changes = {(change.seat, change.round): change for change in form.changes}
-    for seat in seats:
-        cells = "  ".join(
-            _cell(seat, number, changes.get((seat.seat, number)), size) for number in rounds
-        )
-        lines.append(f"  {_describe_seat(seat):<{width}}  {cells}".rstrip())
-    if len(form.seats) > len(seats):
-        lines.append(f"  and {len(form.seats) - len(seats)} more seats (--all shows them)")
-    marks = {_mark(change) for change in form.changes}
-    words = {"*": "* changed for a reason", "~": "~ changed without one, so not weighed"}
-    if marks:
-        legend = ", ".join(words[mark] for mark in sorted(marks))
-        lines.append(style(f"  {legend}", dim=True))
-    return lines
-
-
-def _describe_seat(seat: council.SeatForm) -> str:
-    names = dict.fromkeys(name for name in (seat.agent, seat.model) if name)
-    return first_line(f"{seat.seat} {'/'.join(names)}", 28)
-
-
-def _cell(seat: council.SeatForm, number: int, change: council.ChangeForm | None, size: int) -> str:
-    vote = next((vote for vote in seat.votes if vote.round == number), None)
-    if vote is None:
-        return f"{'-':<{size + 2}}"
-    mark = _mark(change) if change else " "
-    words = f"{_vote(vote, size)} {mark}"
-    room = " " * (size + 2 - len(words))
-    colored = style(words, fg="yellow" if mark == "~" else "cyan") if change else words
-    return f"{colored}{room}"
-
-
-def _vote(vote: council.VoteForm, size: int) -> str:
-    sure = f" {vote.confidence} %"
-    return f"{first_line(vote.answer, max(3, size - len(sure)))}{sure}"
-
-
-def _mark(change: council.ChangeForm) -> str:
-    return "~" if change.conformity else "*"
-
-
-def _describe_change(change: council.ChangeForm) -> str:
-    way = f"seat {change.seat}, round {change.round}: {change.before} -> {change.after}"
-    if change.conformity:
-        return f"{way}, without a reason: conformity, not weighed"
-    reasons = [f'"{claim}"' for claim in change.because]
-    reasons += [change.evidence] if change.evidence else []
-    return f"{way}, because {', '.join(reasons)}"
-
-
-def _minority_lines(minority: council.MinorityForm, columns: int, lead: str = "") -> list[str]:
-    seats = ", ".join(map(str, minority.seats))
-    label = f"seat{'s' if len(minority.seats) > 1 else ''} {seats}"
-    first, *rest = _wrapped(f"{minority.answer} ({label})", columns - len(lead)) or [f"  ({label})"]
-    lines = [f"  {lead}{first.strip()}", *rest]
-    if minority.argument:
-        lines += _wrapped(f'best argument: "{minority.argument}"', columns, 4)
-        lines += _wrapped(f"look at: {minority.evidence}", columns, 4) if minority.evidence else []
-        lines += _wrapped_all((f"against it: {why}" for why in minority.attacks), columns, 4)
-    return lines
-
-
-def _blocker_lines(form: council.CouncilForm, columns: int) -> list[str]:
-    blocks = (f"seat {blocker.seat} blocks: {blocker.text}" for blocker in form.blockers)
-    lines = _wrapped_all(blocks, columns)
-    return [style(line, fg="red") for line in lines]
-
-
-def _warning_lines(warnings: Iterable[str], columns: int) -> list[str]:
-    lines = _wrapped_all((f"! {warning}" for warning in warnings), columns)
-    return [style(line, fg="yellow") for line in lines]
-
-
-def _session_lines(form: SymposiumForm, columns: int, most: int | None) -> list[str]:
-    head = style("symposium", bold=True)
-    named = first_line(form.session or "(erased)", 40)
-    lines = ["", f"{head}  {named}, {pluralize(form.rounds, 'round')}"]
-    if form.panel:
-        lines += _wrapped(f"panel: {', '.join(form.panel)}", columns)
-    lines += [_message_line(message, columns) for message in form.messages[:most]]
-    if most is not None and len(form.messages) > most:
-        lines.append(f"  and {len(form.messages) - most} more messages (--all shows them)")
-    if form.outcome is not None:
-        synthesis = form.outcome is OutcomeKind.SYNTHESIS
-        word = "synthesis" if synthesis else f"terminated: {form.reason}"
-        ended = style(word, fg="green" if synthesis else "red")
-        lines += ["", f"  outcome     {ended}{_cost(form.spent)}"]
-    lines += [f"  digest      {form.digest}"] if form.digest else []
-    lines += _wrapped(f"the panel asks: {form.pending}", columns) if form.pending else []
-    return [*lines, *_section("left open", form.unresolved, columns)]
-
-
-def _message_line(message: SpokenForm, columns: int) -> str:
-    did = f" ({_TYPES[message.type]})" if _TYPES[message.type] else ""
-    head = f"  {message.round}.{message.turn:<3} {first_line(message.speaker, 24)}{did}"
-    text = first_line(message.text, max(20, columns - len(head) - 2))
-    color = {MessageType.COORDINATION: "cyan", MessageType.CONTRACTION: "red"}.get(message.type)
-    return f"{style(head, fg=color) if color else head}  {text}"
-
-
-def _section(title: str, texts: Iterable[str], columns: int) -> list[str]:
-    return with_heading(title, _wrapped_all(texts, columns))
-
-
-def _wrapped_all(texts: Iterable[str], columns: int, indent: int = 2) -> list[str]:
-    return [line for text in texts for line in _wrapped(text, columns, indent)]
-
-
-def _wrapped(text: str, columns: int, indent: int = 2) -> list[str]:
-    """Return a text wrapped, with further lines indented."""
-    lead = " " * indent
-    whole = strip_control_characters(" ".join(text.split()))
-    return textwrap.wrap(whole, columns - 1, initial_indent=lead, subsequent_indent=f"{lead}  ")
+def _ballot_text(ballot: Ballot) -> str:
+    claims = "".join(f"; {claim.text}" for claim in ballot.claims)
+    blocker = f"; blocks: {ballot.blocker}" if ballot.blocker else ""
+    return f"{ballot.answer} ({ballot.confidence} %){claims}{blocker}"

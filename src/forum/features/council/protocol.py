@@ -28,7 +28,12 @@ from forum.features.council.report import CouncilRecord, ReportedChange, encode_
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.runs import session_steps as steps
-from forum.runs.answer_similarity import AnswerSource, SimilarityReading, SimilarityRequest
+from forum.runs.answer_similarity import (
+    AnswerSource,
+    EquivalenceStep,
+    SimilarityReading,
+    SimilarityRequest,
+)
 from forum.runs.panel import Council, TurnId
 from forum.runs.prompt import Quotation
 from forum.tlog import Hash
@@ -156,9 +161,9 @@ class _CouncilState(CouncilRecord, kw_only=True):
         facts = council_kinds.EquivalenceFacts(
             answers=len(self.groups.first_of),
             positions=len(self.groups.wordings),
-            text=counts[answer_groups.EquivalenceStep.TEXT],
-            encoder=counts[answer_groups.EquivalenceStep.ENCODER],
-            judge=counts[answer_groups.EquivalenceStep.JUDGE],
+            text=counts[EquivalenceStep.TEXT],
+            encoder=counts[EquivalenceStep.ENCODER],
+            judge=counts[EquivalenceStep.JUDGE],
         )
         body = steps.NoteBody("pairs", answer_groups.encode_decisions(request, pairs))
         step = f"equivalence/{self.groups.requests}"

@@ -7,6 +7,7 @@ from forum.features.council import kinds as council_kinds
 from forum.features.council.ballots import Ballot
 from forum.features.council.claims import ClaimRegister, ClaimStatus, CouncilClaim
 from forum.features.council.tally import CastBallot, Tally
+from forum.runs.answer_similarity import EquivalenceStep
 from forum.runs.panel import Council, normalize_answer
 
 MAX_REPORTED_PAIRS = 40
@@ -131,7 +132,7 @@ class ReportedPair(_ReportPart, frozen=True):
     first: str
     second: str
     same: bool
-    step: answer_groups.EquivalenceStep
+    step: EquivalenceStep
     score: int | None = None
     """The similarity by the encoder, in thousandths."""
     rule: str = ""
@@ -341,9 +342,7 @@ def _reworded(record: CouncilRecord) -> list[answer_groups.ComparedAnswers]:
         wording = first.setdefault(normalize_answer(text), text)
         if wording != text:
             pairs[wording, text] = None
-    decided = answer_groups.DecidedPair(
-        first=0, second=0, same=True, step=answer_groups.EquivalenceStep.TEXT
-    )
+    decided = answer_groups.DecidedPair(first=0, second=0, same=True, step=EquivalenceStep.TEXT)
     return [answer_groups.ComparedAnswers(*pair, decided) for pair in pairs]
 
 

@@ -10,7 +10,6 @@ import msgspec
 
 from forum.engine import RouteDecision, RunRequest
 from forum.features.demo.panel import build_run_request as build_council_request
-from forum.features.evaluation.rules import EvalCase
 from forum.runs.kinds import Basis, RouteFacts
 from forum.runs.panel import COUNCIL_VERSION, Council
 from forum.runs.plan import Plan, RunBudget, Task
@@ -167,33 +166,3 @@ def _failing() -> RunRequest:
     agent = Scripted({"*": (ScriptStep(fail="model not found", milliseconds=80),)})
     policy = Policy(agents={"": agent}, retries=1, backoff_milliseconds=50)
     return RunRequest("Translate the contract into Polish.", None, policy)
-
-
-SAMPLE_CASES = (
-    EvalCase("Which river flows through Dresden?", "contains Elbe", lane="facts"),
-    EvalCase("Which river flows through Ulm?", "contains Danube", lane="facts"),
-    EvalCase("How long is the Danube, in km?", "contains 2850\nmatches km", lane="facts"),
-    EvalCase("Write an expression for the cube of x.", "matches x ?\\*\\*", lane="code"),
-    EvalCase("Write a test whether n is even.", "contains % 2", lane="code"),
-    EvalCase("Give the first prime numbers as JSON.", 'json {"type":"array"}', lane="code"),
-)
-"""Of two lanes, for an evaluation."""
-SAMPLE_AGENTS = {
-    "quick": (
-        _say("The Elbe.", 180, 210, 0.02),
-        _say("The Iller.", 210, 230, 0.02),
-        _say("About 2850.", 190, 260, 0.03),
-        _say("x ** 3", 240, 310, 0.03),
-        _say("n / 2 == 0", 260, 340, 0.04),
-        _say("2, 3, 5, 7", 200, 280, 0.03),
-    ),
-    "strong": (
-        _say("The Elbe.", 520, 640, 0.21),
-        _say("The Danube.", 610, 700, 0.24),
-        _say("2850 km.", 580, 690, 0.23),
-        _say("x ** 3", 840, 1100, 0.41),
-        _say("n % 2 == 0", 790, 1020, 0.37),
-        _say("[2, 3, 5, 7]", 700, 930, 0.33),
-    ),
-}
-"""One that is cheap and one that is right; the n-th step answers the n-th case."""

@@ -6,12 +6,46 @@ import msgspec
 
 from forum.app import Forum
 from forum.engine import RouteDecision, RunRequest
-from forum.features.demo.sample_runs import CENT, SAMPLE_AGENTS, SAMPLE_CASES
 from forum.features.evaluation import rules as evaluation
 from forum.features.evaluation.player import EvalJob, EvalPlayer
 from forum.runs import kinds
 from forum.runs.plan import RunBudget
 from forum.runs.policy import LaneBrief, Policy, Scripted, ScriptStep
+
+_NANO_PER_CENT = 10_000_000
+_CASES = (
+    evaluation.EvalCase("Which river flows through Dresden?", "contains Elbe", lane="facts"),
+    evaluation.EvalCase("Which river flows through Ulm?", "contains Danube", lane="facts"),
+    evaluation.EvalCase(
+        "How long is the Danube, in km?", "contains 2850\nmatches km", lane="facts"
+    ),
+    evaluation.EvalCase("Write an expression for the cube of x.", "matches x ?\\*\\*", lane="code"),
+    evaluation.EvalCase("Write a test whether n is even.", "contains % 2", lane="code"),
+    evaluation.EvalCase(
+        "Give the first prime numbers as JSON.", 'json {"type":"array"}', lane="code"
+    ),
+)
+"""Of two lanes."""
+_ANSWERS = {
+    "quick": (
+        ("The Elbe.", 180, 210, 0.02),
+        ("The Iller.", 210, 230, 0.02),
+        ("About 2850.", 190, 260, 0.03),
+        ("x ** 3", 240, 310, 0.03),
+        ("n / 2 == 0", 260, 340, 0.04),
+        ("2, 3, 5, 7", 200, 280, 0.03),
+    ),
+    "strong": (
+        ("The Elbe.", 520, 640, 0.21),
+        ("The Danube.", 610, 700, 0.24),
+        ("2850 km.", 580, 690, 0.23),
+        ("x ** 3", 840, 1100, 0.41),
+        ("n % 2 == 0", 790, 1020, 0.37),
+        ("[2, 3, 5, 7]", 700, 930, 0.33),
+    ),
+}
+"""Of one agent that is cheap and one that is right, the answer to each case, with its
+milliseconds, tokens and cents."""
 
 
 def play_sample_evaluation(
@@ -21,8 +55,20 @@ def play_sample_evaluation(
 
     `tell` gets a line for each play.
     """
-    budget = RunBudget(usd=5 * CENT)
-    return play_evaluation(forum, SAMPLE_CASES, SAMPLE_AGENTS, budget, tell)
+    agents = {
+        name: tuple(
+            ScriptStep(
+                say=text,
+                milliseconds=milliseconds,
+                tokens=tokens,
+                input_tokens=tokens * 2 // 3,
+                usd=round(cents * _NANO_PER_CENT),
+            )
+            for text, milliseconds, tokens, cents in answers
+        )
+        for name, answers in _ANSWERS.items()
+    }
+    return play_evaluation(forum, _CASES, agents, RunBudget(usd=5 * _NANO_PER_CENT), tell)
 
 
 def play_evaluation(

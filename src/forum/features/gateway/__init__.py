@@ -5,7 +5,7 @@ from forum.feature import Feature, FeatureCommand
 FEATURE = Feature(
     "gateway",
     commands=(FeatureCommand("run", "gateway.cli:run", "Work", "", "Cap and record an agent"),),
-    sections=("gateway",),
+    sections=(("gateway", "gateway.section:GatewaySection"),),
     server="gateway.http:GatewayExtension",
     subcommands=(("mcp", "gateway.mcp_relay_cli:gateway"),),
     doctor="gateway.doctor:CHECKS",

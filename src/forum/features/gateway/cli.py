@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +13,15 @@ import msgspec
 
 from forum.app import Forum, build_secret_mask, key_variables
 from forum.app.formatting import pluralize, short_id
-from forum.errors import LimitReached, MissingExtra
-from forum.installation import require_extra
+from forum.app.run_extensions import open_run_extensions
+from forum.errors import LimitReached
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.common_options import option_field
 from forum.units import NANO_USD, format_usd
 
 if TYPE_CHECKING:
     from forum.features.gateway.run_session import CommandSummary
-    from forum.features.gateway.run_telemetry import RunTelemetry
 
 EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
 
@@ -31,11 +30,25 @@ EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
 class CapOptions:
     """The limits of a run."""
 
-    max_usd: int | None
-    max_calls: int | None
-    max_tokens: int | None
-    max_seconds: float | None
-    max_repeats: int
+    max_usd: int | None = option_field(
+        type=common_options.USD, help="Maximum total cost of its model calls."
+    )
+    max_calls: int | None = option_field(
+        type=common_options.POSITIVE, help="Maximum number of model calls."
+    )
+    max_tokens: int | None = option_field(
+        type=common_options.POSITIVE, help="Maximum number of input and output tokens."
+    )
+    max_seconds: float | None = option_field(
+        type=common_options.Seconds(min=0, min_open=True),
+        help="Maximum run time of the command in seconds.",
+    )
+    max_repeats: int = option_field(
+        type=click.IntRange(min=0),
+        default=100,
+        show_default=True,
+        help="Maximum number of identical requests; 0 for no limit.",
+    )
 
 
 @click.command(
@@ -47,35 +60,7 @@ class CapOptions:
         "forum run -- claude -p 'Explain this repository'",
     ),
 )
-@common_options.collect_options(
-    "caps",
-    CapOptions,
-    click.option(
-        "--max-usd",
-        type=common_options.USD,
-        help="Maximum total cost of its model calls.",
-    ),
-    click.option(
-        "--max-calls", type=common_options.POSITIVE, help="Maximum number of model calls."
-    ),
-    click.option(
-        "--max-tokens",
-        type=common_options.POSITIVE,
-        help="Maximum number of input and output tokens.",
-    ),
-    click.option(
-        "--max-seconds",
-        type=common_options.Seconds(min=0, min_open=True),
-        help="Maximum run time of the command in seconds.",
-    ),
-    click.option(
-        "--max-repeats",
-        type=click.IntRange(min=0),
-        default=100,
-        show_default=True,
-        help="Maximum number of identical requests; 0 for no limit.",
-    ),
-)
+@common_options.collect_options("caps", CapOptions)
 @click.option(
     "--allow",
     multiple=True,
@@ -149,11 +134,10 @@ def run(
             key_variables=sorted(named),
         )
         with forum.log.open_writer() as ledger:
-            telemetry = _load_telemetry(forum)
-            extended = replace(options, extensions=(telemetry,) if telemetry else ())
+            extended = replace(options, extensions=open_run_extensions(forum))
             summary = run_program(forum, ledger, gateway, token, extended)
-            if telemetry:
-                telemetry.close_trace(summary.run.replace("-", ""), summary.root)
+            for extension in extended.extensions:
+                extension.end(summary.run, summary.root)
     advice = _Advice(
         is_confined=options.confine,
         missing_keys=gateway.missing_keys if gateway.has_no_key else (),
@@ -163,15 +147,6 @@ def run(
     for line in lines:
         common_options.echo_info(line)
     sys.exit(LimitReached.exit_code if summary.timed_out else summary.status)
-
-
-def _load_telemetry(forum: Forum) -> "RunTelemetry | None":
-    """Return the routes for OpenTelemetry, or None if the extra is not installed."""
-    with suppress(MissingExtra), require_extra("otel"):
-        from forum.features.gateway.run_telemetry import RunTelemetry
-
-        return RunTelemetry(forum)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

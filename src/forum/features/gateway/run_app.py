@@ -4,12 +4,12 @@ The token is made for the run and ends with it.  A program shows it in place of 
 or, where it has a credential of its own, in the path of the base URL.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hmac import compare_digest
-from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from forum.app.run_extensions import RunExtension
 from forum.errors import ProcessFull, ShareExceeded
 from forum.features.gateway.refusals import CallRefused, RefusalReason
 from forum.features.gateway.relay import GatewayRequest, Relay, send_body, send_busy, send_refusal
@@ -20,22 +20,6 @@ from forum.limits.shares import Requester
 
 _PREFIXES = {ApiProvider.OPENAI: "/openai/v1", ApiProvider.ANTHROPIC: "/anthropic"}
 _TOKEN_HEADERS = frozenset({b"authorization", b"x-api-key"})
-
-
-class RunExtension(Protocol):
-    """Routes beside the gateway's own, for example those that take OpenTelemetry in."""
-
-    def variables(self, base_url: str, token: str) -> Mapping[str, str]:
-        """Return the environment variables by which the program finds the routes."""
-        ...
-
-    def serves(self, path: str) -> bool:
-        """Return whether a path belongs to this extension."""
-        ...
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that has shown the run's token."""
-        ...
 
 
 class RunGateway:

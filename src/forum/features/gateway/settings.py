@@ -9,13 +9,17 @@ from forum.config import Settings
 from forum.errors import BadSettings
 from forum.features.gateway.call_plan import PriceBook
 from forum.features.gateway.routes import ApiProvider
+from forum.features.gateway.section import (
+    DEFAULT_MAX_REPEATS,
+    DEFAULT_QUIET_SECONDS,
+    GatewaySection,
+)
 from forum.features.gateway.upstream import DEFAULT_URLS, ProviderAddress
 from forum.ledger.key_forms import looks_like_key
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.models.prices import Price, declared_price
 from forum.models.urls import host_of, is_loopback
 from forum.runs.team_settings import PRICE_FORM, WrittenPrice
-from forum.sections import DEFAULT_MAX_REPEATS, DEFAULT_QUIET_SECONDS, GatewaySection
 from forum.units import NANO_USD, to_exact_units, to_limit_units
 
 _PICO_USD_PER_MILLION = 10**6

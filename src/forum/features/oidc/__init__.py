@@ -4,7 +4,7 @@ from forum.feature import Feature
 
 FEATURE = Feature(
     "oidc",
-    sections=("oidc",),
+    sections=(("oidc", "oidc.section:Issuer"),),
     verifier="oidc.tokens:make_token_verifier",
     doctor="oidc.doctor:CHECKS",
 )

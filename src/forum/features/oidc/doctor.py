@@ -14,4 +14,4 @@ def _check_issuer(context: Installation) -> Iterator[DoctorFinding]:
         yield DoctorFinding("tokens", DoctorState.OK, text)
 
 
-CHECKS = (DoctorCheck("doors", _check_issuer, after="doors"),)
+CHECKS = (DoctorCheck("doors", _check_issuer, after="confined"),)

@@ -23,9 +23,9 @@ import msgspec
 
 from forum import errors
 from forum.config import Settings
+from forum.features.oidc.section import Issuer
 from forum.ledger.kinds import Scope
 from forum.section_reader import SectionTables
-from forum.sections import Issuer
 from forum.surfaces.http.auth import TokenClaims
 from forum.surfaces.http.config_sections import is_confidential_url
 from forum.surfaces.http.outgoing_client import make_client

@@ -12,4 +12,5 @@ FEATURE = Feature(
     ),
     endpoints="oversight.http:OVERSIGHT",
     tools="oversight.mcp:TOOLS",
+    record_configuration="oversight.service:record_configuration",
 )

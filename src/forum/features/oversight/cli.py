@@ -13,7 +13,12 @@ from forum.features.oversight.schemas import (
     incidents_form,
     review_form,
 )
-from forum.features.oversight.service import RecordedReview, ReviewItem, ReviewView
+from forum.features.oversight.service import (
+    OversightOperations,
+    RecordedReview,
+    ReviewItem,
+    ReviewView,
+)
 from forum.features.oversight.words import describe_range
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.console import style
@@ -64,9 +69,9 @@ def review(
     publication, recorded = None, ""
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else ""
-        view = forum.oversight.view_review(run_id, until, limit)
+        view = OversightOperations(forum).view_review(run_id, until, limit)
         if done:
-            recorded = forum.oversight.record_review(view, remark).leaf.hex()
+            recorded = OversightOperations(forum).record_review(view, remark).leaf.hex()
             publication = forum.log.publish_or_warn()
     words = [describe_entry(item.entry) for item in view.items]
     form = review_form(view, words, recorded)
@@ -148,7 +153,9 @@ def open_(
     """Record an incident, with a TEXT that says what happened."""
     with common_options.open_forum() as forum:
         named = tuple(dict.fromkeys(forum.reads.find_run(run) for run in runs))
-        opened = forum.oversight.open_incident(IncidentSeverity(severity), text, named, known)
+        opened = OversightOperations(forum).open_incident(
+            IncidentSeverity(severity), text, named, known
+        )
         publication = forum.log.publish_or_warn()
     form = incident_form(opened, text)
     output.print_result("forum.incident/1", form, [opened.id], as_json=as_json)
@@ -164,7 +171,7 @@ def open_(
 def close(incident_id: str, text: str, *, as_json: bool) -> None:
     """Record that the incident ID is dealt with, with a TEXT that says how."""
     with common_options.open_forum() as forum:
-        closed = forum.oversight.close_incident(incident_id, text)
+        closed = OversightOperations(forum).close_incident(incident_id, text)
         publication = forum.log.publish_or_warn()
     form = incident_form(closed, closing_text=text)
     output.print_result("forum.incident/1", form, [f"closed  {closed.id}"], as_json=as_json)
@@ -177,7 +184,7 @@ def close(incident_id: str, text: str, *, as_json: bool) -> None:
 def list_(*, as_json: bool) -> None:
     """List every incident, the oldest first."""
     with common_options.open_forum() as forum:
-        form = incidents_form(forum.oversight.read_incidents())
+        form = incidents_form(OversightOperations(forum).read_incidents())
     rows = [_incident_row(incident) for incident in form.incidents]
     table = output.format_table([_INCIDENT_HEADS, *rows]) if rows else []
     output.print_result("forum.incidents/1", form, table, as_json=as_json)

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from forum.app.formatting import format_facts
 from forum.features.oversight import schemas as oversight
 from forum.features.oversight.kinds import IncidentSeverity
+from forum.features.oversight.service import OversightOperations
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType
@@ -55,7 +56,7 @@ def get_review(context: RequestContext) -> oversight.ReviewForm:
     ask: ReviewQuery = context.query
     forum = context.desk.forum
     run = forum.reads.find_run(ask.run) if ask.run else ""
-    view = forum.oversight.view_review(run, limit=ask.limit)
+    view = OversightOperations(forum).view_review(run, limit=ask.limit)
     return oversight.review_form(view, [format_facts(item.entry) for item in view.items])
 
 
@@ -64,15 +65,17 @@ def create_review(context: RequestContext) -> oversight.ReviewForm:
     ask: ReviewAsk = context.body
     forum = context.desk.forum
     run = forum.reads.find_run(ask.run) if ask.run else ""
-    view = forum.oversight.view_review(run, ask.until)
-    recorded = forum.oversight.record_review(view, ask.remark, context.principal.approver)
+    view = OversightOperations(forum).view_review(run, ask.until)
+    recorded = OversightOperations(forum).record_review(
+        view, ask.remark, context.principal.approver
+    )
     words = [format_facts(item.entry) for item in view.items]
     return oversight.review_form(view, words, recorded.leaf.hex())
 
 
 def list_incidents(context: RequestContext) -> oversight.IncidentsForm:
     """List every incident, the oldest first."""
-    return oversight.incidents_form(context.desk.forum.oversight.read_incidents())
+    return oversight.incidents_form(OversightOperations(context.desk.forum).read_incidents())
 
 
 def open_incident(context: RequestContext) -> oversight.IncidentForm:
@@ -82,7 +85,7 @@ def open_incident(context: RequestContext) -> oversight.IncidentForm:
     runs = tuple(dict.fromkeys(forum.reads.find_run(run) for run in ask.runs))
     known = read_moment(ask.known) if ask.known else None
     by = context.principal.approver
-    opened = forum.oversight.open_incident(ask.severity, ask.text, runs, known, by)
+    opened = OversightOperations(forum).open_incident(ask.severity, ask.text, runs, known, by)
     return oversight.incident_form(opened, ask.text)
 
 
@@ -90,7 +93,7 @@ def close_incident(context: RequestContext) -> oversight.IncidentForm:
     """Record that an incident is dealt with."""
     ask: IncidentCloseAsk = context.body
     incident, by = context.path_param("incident"), context.principal.approver
-    closed = context.desk.forum.oversight.close_incident(incident, ask.text, by)
+    closed = OversightOperations(context.desk.forum).close_incident(incident, ask.text, by)
     return oversight.incident_form(closed, closing_text=ask.text)
 
 

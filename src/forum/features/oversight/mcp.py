@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from forum.app.formatting import format_facts
 from forum.features.oversight.schemas import ReviewForm, review_form
+from forum.features.oversight.service import OversightOperations
 from forum.ledger.kinds import Scope
 from forum.surfaces.mcp import results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
@@ -25,7 +26,7 @@ def get_review(caller: McpCaller, ask: ReviewRunAsk) -> results.ToolReply:
     """Tell what is worth a look since the last review, or in one run."""
     forum = caller.forum
     run = forum.reads.find_run(ask.run) if ask.run else ""
-    view = forum.oversight.view_review(run, limit=ask.limit)
+    view = OversightOperations(forum).view_review(run, limit=ask.limit)
     lines = [format_facts(item.entry) for item in view.items]
     form = review_form(view, lines)
     return results.ToolReply(form, "\n".join(lines) or "Nothing is worth a look.")

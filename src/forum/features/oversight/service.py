@@ -10,11 +10,9 @@ from msgspec import Struct
 from msgspec.json import encode as encode_json
 
 from forum import __version__
+from forum.app import Forum
 from forum.app.access import LOCAL_OPERATOR, Approver
 from forum.app.environment import KINDS, new_salt, now
-from forum.app.project import ProjectContext
-from forum.app.reads import RunReads
-from forum.app.runs import RunOperations
 from forum.errors import (
     ConcurrentUpdate,
     IncidentAlreadyClosed,
@@ -104,8 +102,8 @@ class IncidentRecord(Struct, frozen=True):
 class OversightOperations:
     """Shows what is worth a look, and records reviews, incidents and configurations."""
 
-    def __init__(self, project: ProjectContext, reads: RunReads, runs: RunOperations) -> None:
-        self._project, self._reads, self._runs = project, reads, runs
+    def __init__(self, forum: Forum) -> None:
+        self._project, self._reads, self._runs = forum, forum.reads, forum.runs
 
     def view_review(self, run: str = "", until: int | None = None, limit: int = 100) -> ReviewView:
         """Return what is worth a look since the last review, or of one run.
@@ -355,3 +353,8 @@ def _check_text(text: str, what: str) -> None:
     """Raise `Malformed` for the text of an incident that says nothing."""
     if not text.strip():
         raise Malformed("incident", f"its text is empty; say {what}")
+
+
+def record_configuration(forum: Forum, team: TeamSettings, roster: Roster) -> None:
+    """Record the configuration of a process, unless the last one on record is the same."""
+    OversightOperations(forum).record_configuration(team, roster)

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from forum import errors
-from forum.features.symposium import seating
+from forum.app import KINDS
 from forum.runs.panel import (
     COUNCIL_VERSION,
     MAX_SHARE,
@@ -18,6 +18,8 @@ from forum.runs.panel import (
     count_seats,
     draft_decision,
 )
+from forum.runs.panel_protocol import PanelDraft, load_protocol
+from forum.runs.personas import resolve_persona
 from forum.runs.plan import LIMIT_UNITS, Plan, RunBudget, Task, read_limits
 from forum.runs.plan_limits import check_plan_size
 from forum.runs.policy import Role
@@ -154,13 +156,14 @@ def _read_symposium(place: str, table: Mapping[str, Any]) -> Symposium:
     read = {name: table[name] for name in given if table.get(name) is not None}
     if "config" not in read:
         # The session is given the prompt of its task in place of this problem.
-        drafted = seating.draft_symposium(
-            place,
-            place,
-            [seating.resolve_persona(persona) for persona in table.get("personas", ())],
-            table.get("models", ()),
-            table.get("rounds", seating.DEFAULT_ROUNDS),
+        draft = PanelDraft(
+            session=place,
+            problem=place,
+            personas=[resolve_persona(persona) for persona in table.get("personas", ())],
+            agents=table.get("models", ()),
+            rounds=table.get("rounds"),
         )
+        drafted: Symposium = load_protocol(KINDS, "symposium").draft(draft)
         read = {"config": drafted.config, "agents": drafted.agents, **read}
     return _convert(place, {"protocol": "symposium", **read}, Symposium)
 

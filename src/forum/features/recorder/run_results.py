@@ -1,7 +1,6 @@
 """What a program learns of a run: its answer, tasks, verdicts, cost, and why it failed."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from decimal import Decimal
 from typing import Generic, TypeVar
 
@@ -9,50 +8,19 @@ import msgspec
 
 from forum import errors
 from forum.app import Forum, RunView, formatting
-from forum.features.council.kinds import Accord, CouncilCloseFacts
-from forum.features.council.report import CouncilReport, read_report
+from forum.app.panel_outcomes import read_panel_outcome
 from forum.features.recorder.typed_values import AnswerType
-from forum.features.symposium.decoders import read_message
-from forum.features.symposium.findings import (
-    DECISIVE_MESSAGES,
-    SessionFindings,
-    read_session_findings,
-)
-from forum.features.symposium.kinds import (
-    MessageFacts,
-    SymposiumCloseFacts,
-    SymposiumCloseV2Facts,
-)
 from forum.ledger.kinds import Outcome
 from forum.runs.acceptance_criteria import Check
+from forum.runs.council_end import Accord
 from forum.runs.kinds import COVERAGE, ROLE_PREFIX, AccordFacts, VerdictFacts
+from forum.runs.panel_outcome import CouncilOutcome, Dissent
 from forum.runs.run_fold import TaskRun, TaskState, last_reply_position
 from forum.units import NANO_USD
 
 ValueT = TypeVar("ValueT")
 _MAX_REASON_CHARS = 500
 _NOT_PASSED = (TaskState.FAILED, TaskState.SKIPPED, TaskState.STOPPED)
-
-
-class Dissent(msgspec.Struct, frozen=True):
-    """A position against the answer of a panel, or an objection to it."""
-
-    text: str
-    """Another answer; of a symposium, the topic on which its agents did not agree."""
-    by: tuple[str, ...]
-    """Who holds it: seats of a council by number, agents of a symposium by name."""
-    reason: str = ""
-    """The strongest claim for it; of a symposium, what each of its agents claims."""
-
-
-class CouncilOutcome(msgspec.Struct, frozen=True):
-    """How far a panel agreed, a council or a symposium, and what was said against its answer."""
-
-    accord: Accord
-    dissent: tuple[Dissent, ...] = ()
-    """What is held against the answer; of a council, the heaviest first."""
-    blockers: tuple[Dissent, ...] = ()
-    """Objections that must be answered first."""
 
 
 class TaskVerdict(msgspec.Struct, frozen=True):
@@ -168,7 +136,7 @@ def build_result(
 ) -> RunResult[ValueT]:
     """Return what a view shows of a run."""
     tasks = {task.id: task for task in _read_tasks(forum, view)}
-    council, spent = _read_session(view), view.state.spent
+    council, spent = read_panel_outcome(view), view.state.spent
     answer = view.answer.decode(errors="replace") if view.answer is not None else None
     waiting = tuple(gate.opened.subject for _, gate in view.gates)
     reason, parsed = _explain(view, council), None
@@ -241,58 +209,8 @@ def _read_intent_panel(forum: Forum, view: RunView) -> CouncilOutcome | None:
 
 def _read_panel(forum: Forum, facts: AccordFacts) -> CouncilOutcome:
     """Return how far a panel of a run agreed, and what its own run says of the dissent."""
-    session = _read_session(forum.reads.view_run(facts.run))
+    session = read_panel_outcome(forum.reads.view_run(facts.run))
     return msgspec.structs.replace(session or CouncilOutcome(facts.accord), accord=facts.accord)
-
-
-def _read_session(view: RunView) -> CouncilOutcome | None:
-    """Return how the panel of a session ended; None if there was none, or its end is not known."""
-    messages = []
-    for note in view.notes:
-        bodies = {body.name: body.data for body in note.bodies}
-        match note.facts:
-            case CouncilCloseFacts(accord=accord):
-                report = read_report(bodies["report"]) if bodies.get("report") else None
-                return _read_report(report) if report else CouncilOutcome(accord)
-            case MessageFacts(type=kind) if kind in DECISIVE_MESSAGES:
-                messages.append(bodies.get("message", b""))
-            case SymposiumCloseFacts() | SymposiumCloseV2Facts():
-                with suppress(errors.Malformed):  # a message was erased
-                    found = read_session_findings([read_message(body) for body in messages])
-                    return _read_findings(found) if found else None
-            case _:
-                pass
-    return None
-
-
-def _read_report(report: CouncilReport) -> CouncilOutcome:
-    return CouncilOutcome(
-        report.accord,
-        tuple(
-            Dissent(
-                position.answer,
-                tuple(map(str, position.seats)),
-                position.argument.claim if position.argument else "",
-            )
-            for position in report.minority
-        ),
-        tuple(Dissent(blocker.text, (str(blocker.seat),)) for blocker in report.blockers),
-    )
-
-
-def _read_findings(found: SessionFindings) -> CouncilOutcome:
-    dissent, blockers = (
-        tuple(
-            Dissent(
-                each.topic,
-                tuple(position.agent for position in each.positions),
-                "; ".join(f"{position.agent}: {position.claim}" for position in each.positions),
-            )
-            for each in group
-        )
-        for group in (found.dissent, found.blockers)
-    )
-    return CouncilOutcome(found.accord, dissent, blockers)
 
 
 def _explain(view: RunView, council: CouncilOutcome | None) -> str:

@@ -10,4 +10,5 @@ FEATURE = Feature(
         ),
         FeatureCommand("hold", "retention.cli:hold", "Prove", "verify", "Keep runs from erasure"),
     ),
+    subcommands=(("ledger", "retention.cli:requests"),),
 )

@@ -5,9 +5,8 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
+from forum.app import Forum
 from forum.app.environment import KINDS, OPERATOR, new_salt
-from forum.app.log import LogOperations
-from forum.app.project import ProjectContext
 from forum.errors import HoldInForce, Malformed, NoSuchHold, NoSuchRequest, NotSigner, NotYetSigned
 from forum.ledger.body import text_content
 from forum.ledger.control_key import REQUESTS_STRAND
@@ -92,8 +91,8 @@ def _is_kept(subject: str) -> bool:
 class RetentionOperations:
     """Sets rules of retention, places holds, and erases what no rule keeps."""
 
-    def __init__(self, project: ProjectContext, log: LogOperations) -> None:
-        self._project, self._log = project, log
+    def __init__(self, forum: Forum) -> None:
+        self._project, self._log = forum, forum.log
 
     def read_state(self) -> RetentionState:
         """Return the rules and holds in force."""

@@ -15,5 +15,17 @@ FEATURE = Feature(
     "symposium",
     kinds="symposium.kinds:SYMPOSIUM_KINDS",
     protocol="symposium.panel_protocol:PROTOCOL",
+    panel_view="symposium.panel_view:VIEW",
+    panel_outcome="symposium.panel_outcome:read_outcome",
+    panel_lines="symposium.panel_lines:LINES",
     words="symposium.words:WORDS",
+    tools="symposium.mcp:TOOLS",
+    session_files="symposium.session_folders:FILES",
+    subcommands=(
+        ("deliberate", "symposium.cli:export"),
+        ("deliberate", "symposium.cli:validate"),
+        ("deliberate", "symposium.cli:replay"),
+        ("deliberate", "symposium.cli:execution_replay"),
+        ("deliberate", "symposium.cli:metrics"),
+    ),
 )

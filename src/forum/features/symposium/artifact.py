@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from forum.errors import Malformed
 from forum.features.symposium import kinds, schemas
 from forum.features.symposium.decoders import read_message, read_termination
-from forum.features.symposium.personas import resolve_persona_ref
 from forum.features.symposium.protocol import read_session_config
 from forum.features.symposium.transcript import (
     canonical_bytes,
@@ -20,6 +19,7 @@ from forum.features.symposium.transcript import (
     format_time,
     total_usage,
 )
+from forum.runs.personas import resolve_persona_ref
 from forum.runs.record_comparison import SECRET_MARK
 from forum.runs.session_steps import Session, SessionNote
 

@@ -1,4 +1,4 @@
-"""`forum deliberate validate`, `replay`, `execution-replay` and `metrics`: check sessions."""
+"""`forum deliberate export`, `validate`, `replay`, `execution-replay` and `metrics`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +16,10 @@ from forum.app.formatting import (
     short_id,
     strip_control_characters,
 )
-from forum.errors import Malformed, PinningViolation
-from forum.features.council.deliberation_schemas import deliberation_form
-from forum.features.council.schemas import CouncilForm
+from forum.errors import Malformed, NoSuchEntry, PinningViolation
 from forum.features.symposium import session_folders
 from forum.features.symposium.artifact import ARTIFACT, format_file
+from forum.features.symposium.artifact_forms import ArtifactForm, FaultForm
 from forum.features.symposium.decoders import read_artifact
 from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import ReplayPin
@@ -30,14 +29,15 @@ from forum.features.symposium.replay import (
     SessionReplay,
     replay_transcript,
 )
-from forum.features.symposium.schemas_of_forms import ArtifactForm, FaultForm
 from forum.features.symposium.service import FoundSession, SymposiumOperations, read_journal
 from forum.features.symposium.transcript import to_json_object
 from forum.features.symposium.violations import Violation
+from forum.runs.panel import Panel, Symposium
 from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options
 from forum.surfaces.cli.common_options import FILE
 from forum.surfaces.cli.output import print_json, print_result
 from forum.surfaces.cli.run_control import replay_and_compare
+from forum.surfaces.schemas.panels import CouncilForm, deliberation_form
 
 T = TypeVar("T")
 
@@ -45,6 +45,48 @@ METRICS = "metrics.json"
 _BALLOTS = "the same, ballot by ballot"
 _MAX_METRIC_ROWS = 12
 """Limit of rows in each table of a summary, so that it fits one screen."""
+
+
+@common_options.command(
+    examples=("forum deliberate export 0199c0de-1234-7abc --output sessions",),
+)
+@click.argument("run")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the folder of the session is, or will be.",
+)
+@common_options.as_json
+def export(run: str, output: Path, *, as_json: bool) -> None:
+    """Write the files of a symposium that was held in a RUN into DIR/SESSION_ID.
+
+    They are derived from the ledger, so they can be written again at any time, also during the
+    session.  A folder that belongs to another run is not changed.  Exit status: 0 written, 2 usage.
+    """
+    with common_options.open_forum() as forum:
+        run_id = forum.reads.find_run(run)
+        panel = _read_panel(forum, run_id)
+        if not isinstance(panel, Symposium):
+            what = "symposium" if panel else "deliberation"
+            raise click.UsageError(
+                f"run {run_id} is no {what}; its evidence: forum ledger export {run_id}"
+            )
+        session = session_folders.check_session_id(panel.config)
+        folder = output / session
+        if not folder.exists():
+            session_folders.create_session_folder(output, session)
+        written = session_folders.write_session_folder(forum, run_id, folder)
+    facts = {"run": run_id, "folder": str(folder), "files": written}
+    print_result("forum.session/1", facts, str(folder), as_json=as_json)
+
+
+def _read_panel(forum: Forum, run: str) -> Panel | None:
+    try:
+        return forum.reads.read_run_request(run).policy.panel
+    except NoSuchEntry:  # the log's own run has no request
+        return None
 
 
 @common_options.command(

@@ -11,6 +11,7 @@ import msgspec
 from forum.errors import Malformed
 from forum.features.symposium import provider_calls, schemas
 from forum.features.symposium.canonical_json import normalize_json, read_json
+from forum.runs.personas import Persona
 
 FormT = TypeVar("FormT")
 
@@ -36,7 +37,7 @@ read_config = make_decoder(schemas.SymposiumConfig, "config")
 read_direct_request = make_decoder(schemas.DirectRequest, "direct request")
 read_manifest = make_decoder(schemas.RunManifest, "run manifest")
 read_message = make_decoder(cast("type[schemas.Message]", schemas.Message), "message")
-read_persona = make_decoder(schemas.Persona, "persona")
+read_persona = make_decoder(Persona, "persona")
 read_script = make_decoder(provider_calls.FakeScript, "script")
 read_selection = make_decoder(schemas.SelectorOutput, "selection")
 read_synthesis = make_decoder(schemas.SynthesisContent, "synthesis")

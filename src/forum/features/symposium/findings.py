@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from forum.features.symposium import schemas
-from forum.features.symposium.kinds import MessageType, NextAction
+from forum.features.symposium.kinds import NextAction
 from forum.features.symposium.transcript import last_verdict
 from forum.runs.council_end import Accord
 from forum.runs.finding_lines import clip_line, list_section
 from forum.runs.panel import normalize_answer
+from forum.runs.symposium_end import MessageType
 
 DECISIVE_MESSAGES = frozenset(
     {MessageType.COORDINATION, MessageType.SYNTHESIS, MessageType.CONTRACTION}

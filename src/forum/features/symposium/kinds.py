@@ -8,6 +8,7 @@ from enum import StrEnum
 from forum.ledger.entry import Count, Facts
 from forum.ledger.kinds import Kind, Kinds
 from forum.runs.symposium_end import (
+    MessageType,
     OutcomeKind,
     Reason,
     SymposiumClose,
@@ -35,17 +36,6 @@ __all__ = [
     "SymposiumCloseFacts",
     "SymposiumCloseV2Facts",
 ]
-
-
-class MessageType(StrEnum):
-    """What a message of the transcript is."""
-
-    PROBLEM = "problem_statement"
-    PRIMARY = "primary_turn"
-    COORDINATION = "coordination_turn"
-    BRANCH = "branch_turn"
-    SYNTHESIS = "synthesis"
-    CONTRACTION = "panel_contraction"
 
 
 class ErrorKind(StrEnum):

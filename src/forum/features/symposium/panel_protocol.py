@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forum.features.symposium import seating
-from forum.features.symposium.decoders import read_message
+from forum.features.symposium.decoders import read_message, read_script
 from forum.features.symposium.findings import (
     DECISIVE_MESSAGES,
     SessionFindings,
@@ -12,9 +12,10 @@ from forum.features.symposium.findings import (
 )
 from forum.features.symposium.kinds import MessageFacts
 from forum.features.symposium.protocol import run_symposium
+from forum.features.symposium.simulator import build_scripted_panel
 from forum.runs.kinds import AccordFacts
 from forum.runs.panel import Symposium
-from forum.runs.panel_protocol import PanelProtocol, PanelRecord, UnservedModel
+from forum.runs.panel_protocol import PanelDraft, PanelProtocol, PanelRecord, UnservedModel
 from forum.runs.plan import RunBudget
 from forum.runs.policy import Agent
 from forum.runs.session_steps import ProtocolSteps, Session
@@ -33,6 +34,24 @@ class SymposiumProtocol(PanelProtocol[Symposium]):
     def seat(self, panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
         """Return a panel in which every id of the config has an agent."""
         return seating.seat_symposium(panel, agents)
+
+    def draft(self, draft: PanelDraft) -> Symposium:
+        """Return a session on a problem."""
+        return seating.draft_symposium(
+            draft.session,
+            draft.problem,
+            draft.personas,
+            draft.agents,
+            seating.DEFAULT_ROUNDS if draft.rounds is None else draft.rounds,
+            draft.budget,
+        )
+
+    def play_script(
+        self, panel: Symposium, problem: str, script: object, selector: object = None
+    ) -> tuple[Symposium, dict[str, Agent]]:
+        """Return a panel and the one agent that follows a `fake_provider_script`."""
+        chosen = None if selector is None else read_script(selector)
+        return build_scripted_panel(panel.config, problem, read_script(script), chosen)
 
     def find_unserved(
         self, panel: Symposium, agents: Mapping[str, Agent]

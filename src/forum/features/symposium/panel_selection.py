@@ -12,17 +12,18 @@ from msgspec import UNSET
 
 from forum.features.symposium import schemas
 from forum.features.symposium.budget import usd_to_nano
-from forum.features.symposium.personas import (
+from forum.features.symposium.prompts import quote_text, role_summary
+from forum.ledger.ports import NO_LIMIT, Amount
+from forum.runs import reply_schemas
+from forum.runs.personas import (
     ADVERSARIAL,
     EVIDENCE,
     FEASIBLE,
     FORMAL,
     LATERAL,
+    Persona,
     resolve_persona_ref,
 )
-from forum.features.symposium.prompts import quote_text, role_summary
-from forum.ledger.ports import NO_LIMIT, Amount
-from forum.runs import reply_schemas
 from forum.runs.session_steps import AgentTurn, Session
 
 SELECTOR = "selector"
@@ -103,7 +104,7 @@ def select_by_rules(config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     return _build_selection(config, chosen, why, left_out, missing)
 
 
-def _is_suitable(persona: schemas.Persona, problem: str, called: set[str]) -> bool:
+def _is_suitable(persona: Persona, problem: str, called: set[str]) -> bool:
     if persona.reasoning_scope in called:
         return True
     if persona.domain_scope is UNSET:

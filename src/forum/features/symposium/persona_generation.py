@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from forum.errors import Malformed
 from forum.features.symposium.decoders import read_persona
-from forum.features.symposium.schemas import Persona
 from forum.features.symposium.transcript import to_json_object
 from forum.runs import reply_schemas
+from forum.runs.personas import Persona
 from forum.runs.plan import Task
 from forum.runs.prompt import Quotation
 

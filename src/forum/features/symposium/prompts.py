@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
-from msgspec import UNSET
 
 from forum.features.symposium import schemas
-from forum.features.symposium.personas import resolve_persona_ref
 from forum.runs.kinds import sanitize_name
+from forum.runs.personas import resolve_persona_ref
 from forum.runs.prompt import Quotation
 from forum.runs.reply_schemas import compose_prompt
 from forum.runs.session_steps import Session
@@ -226,24 +225,3 @@ def role_summary(agent: schemas.AgentConfig) -> str:
     """
     persona = resolve_persona_ref(agent.persona_ref)
     return sanitize_name(f"{persona.reasoning_scope}; {persona.reasoning_style}")
-
-
-def build_briefing(persona: schemas.Persona, requirements: Sequence[str] = ()) -> str:
-    """Return the instructions to an agent; `requirements` replace those of its persona."""
-    intro = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
-    parts = [
-        f"{intro} How you think: {persona.reasoning_style}.",
-        _list("Keep to this:", persona.behavioral_constraints),
-        _list("What you tend to get wrong:", persona.failure_modes),
-        _list("Each time, say:", requirements or persona.output_requirements),
-    ]
-    if persona.domain_scope is not UNSET:
-        parts.append(_list("You know about:", persona.domain_scope))
-    if persona.must_delegate is not UNSET:
-        sent = (f"{what}: ask {agent}" for what, agent in persona.must_delegate.items())
-        parts.append(_list("You do not judge these; whom to ask in place of it:", tuple(sent)))
-    return "\n\n".join(part for part in parts if part)
-
-
-def _list(title: str, items: Sequence[str]) -> str:
-    return "\n".join([title, *(f"- {item}" for item in items)]) if items else ""

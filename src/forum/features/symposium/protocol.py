@@ -22,8 +22,7 @@ from forum.features.symposium import (
 )
 from forum.features.symposium.budget import BudgetMeter
 from forum.features.symposium.decoders import read_config
-from forum.features.symposium.personas import resolve_persona_ref
-from forum.features.symposium.prompts import DeferredRequest, PromptContext, build_briefing
+from forum.features.symposium.prompts import DeferredRequest, PromptContext
 from forum.features.symposium.transcript import (
     ZERO_USAGE,
     canonical_bytes,
@@ -37,6 +36,7 @@ from forum.ledger.ports import Amount
 from forum.runs import session_steps as steps
 from forum.runs.kinds import StopReason
 from forum.runs.panel import Symposium
+from forum.runs.personas import build_briefing, resolve_persona_ref
 from forum.tlog import Hash
 
 _SCHEMA_AND_PARSER = {

@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from forum.features.symposium import kinds
 from forum.features.symposium.canonical_json import INTEGER_LIMIT
+from forum.runs.personas import Persona
 
 VERSION = "1.0.0"
 """Version of every object that Forum writes."""
@@ -42,28 +43,6 @@ class ProtocolStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         """Raise `ValueError` if a required member is missing or a forbidden one is present."""
         if (getattr(self, member) is not UNSET) != wanted:
             raise ValueError(f"{member} {'is missing' if wanted else 'has no place'} with {case}")
-
-
-class Persona(ProtocolStruct, frozen=True):
-    """A way of thinking: one for any subject, or one for some of them."""
-
-    persona_class: Literal["horizontal", "domain"]
-    id: Text
-    reasoning_scope: Text
-    reasoning_style: Text
-    behavioral_constraints: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    failure_modes: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    output_requirements: tuple[Text, ...] = ()
-    domain_scope: Annotated[tuple[Text, ...], Meta(min_length=1)] | UnsetType = UNSET
-    forbidden_domains: tuple[Text, ...] | UnsetType = UNSET
-    must_delegate: dict[str, Text] | UnsetType = UNSET
-    status: Literal["experimental", "stable", "deprecated", "archived"] | UnsetType = UNSET
-
-    def __post_init__(self) -> None:
-        """Require limits for a domain persona, and reject them for a horizontal one."""
-        for member in ("domain_scope", "forbidden_domains", "must_delegate"):
-            wanted = self.persona_class == "domain"
-            self._check_fields(member, f"persona_class {self.persona_class}", wanted=wanted)
 
 
 class AgentConfig(ProtocolStruct, frozen=True):

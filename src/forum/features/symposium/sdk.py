@@ -23,24 +23,25 @@ from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.errors import PinningViolation
 from forum.features.recorder.named_parts import find_agent
-from forum.features.recorder.plan_values import read_budget
 from forum.features.symposium import schemas
 from forum.features.symposium.artifact import ARTIFACT, MANIFEST
 from forum.features.symposium.decoders import read_artifact, read_config, read_script
-from forum.features.symposium.kinds import MessageType, OutcomeKind, Reason, ReplayPin
+from forum.features.symposium.kinds import OutcomeKind, Reason, ReplayPin
 from forum.features.symposium.provider_calls import FakeScript
 from forum.features.symposium.service import (
     LINK_FILE,
     RunLink,
     SymposiumOperations,
-    build_scripted_panel,
     hold_unrecorded,
     locate_artifact,
     read_config_file,
 )
+from forum.features.symposium.simulator import build_scripted_panel
 from forum.features.symposium.transcript import message_text, message_type, pending_request
 from forum.runs.panel import Symposium
+from forum.runs.plan import RunBudget, read_limits
 from forum.runs.policy import Agent
+from forum.runs.symposium_end import MessageType
 
 __all__ = [
     "PinningViolation",
@@ -211,7 +212,7 @@ def _run(
             panel, own = _seat(config, problem, agents, options)
             policy = registry.current_policy()
             policy = msgspec.structs.replace(policy, agents={**policy.agents, **own})
-            budget = read_budget({"usd": options.get("usd")}, "symposium.run")
+            budget = _read_budget(options.get("usd"))
             order = registry.decide(
                 RunRequest(problem, None, policy, budget), CallerAuthority.OPERATOR, panel=panel
             )
@@ -233,6 +234,13 @@ def _run(
         # Empty if the session was not held; it would block the next attempt.
         if folder is not None and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def _read_budget(usd: float | str | None) -> RunBudget:
+    try:
+        return read_limits({"usd": usd})
+    except ValueError as error:
+        raise errors.BadPlan(f"symposium.run.{error}") from None
 
 
 def _hold(opened: Forum, order: RunRequest) -> str:

@@ -11,12 +11,12 @@ from forum.features.symposium import schemas
 from forum.features.symposium.budget import usd_to_nano
 from forum.features.symposium.decoders import read_config
 from forum.features.symposium.kinds import SelectionStrategy
-from forum.features.symposium.personas import PERSONAS
 from forum.features.symposium.schemas import SymposiumBudget as Caps
 from forum.features.symposium.transcript import to_json_object
 from forum.ledger.ports import NO_LIMIT
 from forum.runs.panel import SYMPOSIUM_VERSION, Symposium
 from forum.runs.panel_protocol import ENVIRONMENT_PROVIDERS
+from forum.runs.personas import COORDINATOR, DEFAULT_PERSONAS, PERSONAS, Persona
 from forum.runs.plan import RunBudget
 from forum.runs.policy import Agent, Chat, Library
 from forum.units import NANO_USD
@@ -25,26 +25,15 @@ DEFAULT_ROUNDS = 5
 """Default maximum number of rounds of a symposium."""
 DEFAULT_BUDGET = RunBudget(5 * NANO_USD, 500_000, milliseconds=1_800_000)
 """Default budget of a symposium."""
-COORDINATOR, ORIGINATOR = "coordinator", "originator"
-DEFAULT_PERSONAS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
-"""The personas of a panel that names none."""
+ORIGINATOR = "originator"
 
 _OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
-
-
-def resolve_persona(persona: str | schemas.Persona) -> schemas.Persona:
-    """Return the given persona, or the built-in one of this name. Raises `BadPlan`."""
-    if isinstance(persona, schemas.Persona):
-        return persona
-    if persona not in PERSONAS:
-        raise BadPlan(f"no persona is called {persona[:64]!r}; known: {', '.join(PERSONAS)}")
-    return PERSONAS[persona]
 
 
 def draft_symposium(
     session: str,
     problem: str,
-    personas: Sequence[schemas.Persona] = (),
+    personas: Sequence[Persona] = (),
     agents: Sequence[str] = (),
     rounds: int = DEFAULT_ROUNDS,
     budget: RunBudget | None = None,
@@ -58,7 +47,7 @@ def draft_symposium(
     names = list(_unique_names(persona.id for persona in sitting))
     speaking = dict(zip((*names, COORDINATOR), cycle(agents), strict=False)) if agents else {}
 
-    def seat(name: str, persona: schemas.Persona) -> schemas.AgentConfig:
+    def seat(name: str, persona: Persona) -> schemas.AgentConfig:
         return schemas.AgentConfig(
             name, persona, _OURS, _model(speaking[name]) if agents else _ANYBODY
         )

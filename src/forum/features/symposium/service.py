@@ -35,21 +35,18 @@ from forum.features.symposium.replay import (
     replay_transcript,
     script_conditions,
 )
-from forum.features.symposium.simulator import simulate_session
+from forum.features.symposium.simulator import build_scripted_panel
 from forum.features.symposium.transcript import to_json_object
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Clock
-from forum.runs.kinds import TURN_PREFIX
 from forum.runs.panel import Symposium
-from forum.runs.policy import Agent, Extension, Policy, Scripted
+from forum.runs.policy import Extension, Policy, Scripted
 from forum.runs.session_steps import Session, SessionNote
 
 if TYPE_CHECKING:
     from forum.engine import RunRequest
 
 LINK_FILE = "forum.json"
-SCRIPT_AGENT = "script"
-"""The agent of all seats in a scripted session."""
 RUNTIME = f"forum {__version__}"
 _ADVICE = {
     ReplayPin.RUNTIME: (
@@ -157,21 +154,6 @@ def _load_yaml(data: bytes) -> object:
     # PyYAML raises a plain ValueError for a text that looks like a date and is none: 2026-99-99.
     except (yaml.YAMLError, ValueError) as error:
         raise errors.Malformed("config", str(error)) from None
-
-
-def build_scripted_panel(
-    config: dict[str, Any], problem: str, script: FakeScript, selector: FakeScript | None
-) -> tuple[Symposium, dict[str, Agent]]:
-    """Return a panel and the single agent that makes its session follow a script.
-
-    Raises `Malformed`.
-    """
-    speakers = [*config["agents"], config["coordinator"]]
-    panel = Symposium(config, {str(speaker["id"]): SCRIPT_AGENT for speaker in speakers})
-    policy = Policy(agents={SCRIPT_AGENT: Scripted()}, panel=panel)
-    moves = simulate_session(Session(problem, policy, 0), script, selector)
-    agent = Scripted({f"{TURN_PREFIX}{turn}": played for turn, played in moves.items()})
-    return panel, {SCRIPT_AGENT: agent}
 
 
 def read_link(folder: Path) -> RunLink | None:
@@ -313,7 +295,7 @@ def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
             ledger, make_model, open_tools, real_time=False, find_claims=load_claim_finder()
         )
         runner = LocalRunner(engine)
-        await runner.enqueue_run(run)
+        runner.enqueue_run(run)
         await runner.wait_until_idle()
 
     with TemporaryDirectory() as folder:

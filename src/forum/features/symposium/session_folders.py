@@ -23,11 +23,11 @@ from forum.features.symposium.service import (
     FoundSession,
     RunLink,
     SymposiumOperations,
-    build_scripted_panel,
     locate_artifact,
     read_config_file,
     read_link,
 )
+from forum.features.symposium.simulator import build_scripted_panel
 from forum.runs.panel import Symposium
 from forum.runs.policy import Agent
 
@@ -58,16 +58,6 @@ def _read_or_usage_error(source: str, read: Callable[[], T]) -> T:
         return read()
     except errors.Malformed as error:
         raise click.UsageError(f"{source}: {error.why}") from None
-
-
-def play_script(
-    config: dict[str, Any], problem: str, script: FakeScript, selector: FakeScript | None
-) -> tuple[Symposium, dict[str, Agent]]:
-    """Return a panel and the agent that follows a script. Raises `click.UsageError`."""
-    try:
-        return build_scripted_panel(config, problem, script, selector)
-    except errors.Malformed as error:
-        raise click.UsageError(f"--script: {error}") from None
 
 
 def check_session_id(config: dict[str, Any]) -> str:
@@ -151,3 +141,32 @@ def find_session_of_run(run: str, forum: Forum) -> FoundSession:
     if ARTIFACT not in files:
         raise click.UsageError(f"run {run} has not ended; go on with: forum resume {short_id(run)}")
     return FoundSession(run, files[ARTIFACT], run, RUNTIME)
+
+
+class SymposiumFiles:
+    """The files of sessions, for `forum deliberate`."""
+
+    def read_panel(self, config: Path) -> Symposium:
+        """Read a config in JSON or YAML. Raises `click.UsageError`."""
+        return Symposium(load_config(config))
+
+    def play_scripts(
+        self, panel: Symposium, problem: str, script: Path, selector: Path | None
+    ) -> tuple[Symposium, dict[str, Agent]]:
+        """Return a panel and the agent that follows these scripts. Raises `click.UsageError`."""
+        scripts = load_scripts(script, selector)
+        try:
+            return build_scripted_panel(panel.config, problem, *scripts)
+        except errors.Malformed as error:
+            raise click.UsageError(f"--script: {error}") from None
+
+    def create_folder(self, output: Path, panel: Symposium) -> Path:
+        """Create the folder of a new session. Raises `click.UsageError` if it exists."""
+        return create_session_folder(output, check_session_id(panel.config))
+
+    def write_folder(self, forum: Forum, run: str, folder: Path) -> list[str]:
+        """Write the recorded files of a session, and return their names."""
+        return write_session_folder(forum, run, folder)
+
+
+FILES = SymposiumFiles()

@@ -7,6 +7,7 @@ out; the result lists the scripted steps of each turn.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -20,10 +21,13 @@ from forum.features.symposium.provider_calls import FakeScript, ProviderResult, 
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
 from forum.runs import session_steps as steps
-from forum.runs.kinds import Why
-from forum.runs.policy import ScriptStep
+from forum.runs.kinds import TURN_PREFIX, Why
+from forum.runs.panel import Symposium
+from forum.runs.policy import Agent, Policy, Scripted, ScriptStep
 
 ASSISTANT = "assistant"
+SCRIPT_AGENT = "script"
+"""The agent of all seats in a scripted session."""
 
 
 class SimulatedSession(msgspec.Struct, frozen=True):
@@ -175,3 +179,18 @@ def _matches(match: ScriptMatch, turn: steps.AgentTurn) -> bool:
             (match.turn_index, turn.turn_index),
         )
     )
+
+
+def build_scripted_panel(
+    config: dict[str, Any], problem: str, script: FakeScript, selector: FakeScript | None
+) -> tuple[Symposium, dict[str, Agent]]:
+    """Return a panel and the single agent that makes its session follow a script.
+
+    Raises `Malformed`.
+    """
+    speakers = [*config["agents"], config["coordinator"]]
+    panel = Symposium(config, {str(speaker["id"]): SCRIPT_AGENT for speaker in speakers})
+    policy = Policy(agents={SCRIPT_AGENT: Scripted()}, panel=panel)
+    moves = simulate_session(steps.Session(problem, policy, 0), script, selector)
+    agent = Scripted({f"{TURN_PREFIX}{turn}": played for turn, played in moves.items()})
+    return panel, {SCRIPT_AGENT: agent}

@@ -10,8 +10,9 @@ import rfc8785
 
 from forum.features.symposium import schemas
 from forum.features.symposium.canonical_json import INTEGER_LIMIT, transcript_digest
-from forum.features.symposium.kinds import MessageType
+from forum.runs.personas import Persona
 from forum.runs.session_steps import TurnResult
+from forum.runs.symposium_end import MessageType
 from forum.units import NANO_USD
 
 ZERO_USAGE = schemas.MessageUsage(0, 0, 0, 0.0)
@@ -22,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
 
 
-def to_json_object(form: schemas.ProtocolStruct) -> dict[str, Any]:
+def to_json_object(form: schemas.ProtocolStruct | Persona) -> dict[str, Any]:
     """Return a protocol object as plain JSON, without members that are unset or null."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(form))
     return plain

@@ -18,5 +18,7 @@ FEATURE = Feature(
     ),
     server="telemetry.process_parts:make_server_extension",
     worker="telemetry.process_parts:sending_own_spans",
-    report_patience="telemetry.settings:read_report_patience",
+    run_extension="telemetry.process_parts:make_run_extension",
+    report_patience="telemetry.section:read_report_patience",
+    sections=(("otel", "telemetry.section:TelemetrySection"),),
 )

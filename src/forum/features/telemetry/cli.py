@@ -8,8 +8,8 @@ import click
 from forum.app import Forum
 from forum.app.formatting import pluralize
 from forum.errors import StoreFailed
+from forum.features.telemetry.section import TelemetrySection
 from forum.installation import require_extra
-from forum.sections import TelemetrySection
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_result
 from forum.surfaces.cli.stop_signals import catch_stop_signals

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from forum.app import Forum
 from forum.errors import MissingExtra
+from forum.features.telemetry.section import TelemetrySection
 from forum.installation import require_extra
-from forum.sections import TelemetrySection
 
 if TYPE_CHECKING:  # a worker does not need what a server needs
+    from forum.app.run_extensions import RunExtension
     from forum.surfaces.http.auth import ServerConfig
     from forum.surfaces.http.extensions import ServerExtension
 
@@ -19,6 +20,15 @@ def make_server_extension(config: "ServerConfig") -> "ServerExtension | None":
         from forum.features.telemetry.http import OtlpExtension
 
         return OtlpExtension([tenant.forum for tenant in config.desks], config.most_bytes)
+    return None
+
+
+def make_run_extension(forum: Forum) -> "RunExtension | None":
+    """Return the endpoints of OTLP for one program, if the extra is installed."""
+    with suppress(MissingExtra), require_extra("otel"):
+        from forum.features.telemetry.run_telemetry import RunTelemetry
+
+        return RunTelemetry(forum)
     return None
 
 

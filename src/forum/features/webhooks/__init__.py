@@ -6,10 +6,10 @@ FEATURE = Feature(
     "webhooks",
     commands=(
         FeatureCommand(
-            "webhooks", "webhooks.cli:webhooks", "Serve", "keys", "Test webhook receivers"
+            "webhooks", "webhooks.cli:webhooks", "Serve", "otel", "Test webhook receivers"
         ),
     ),
-    sections=("webhooks",),
+    sections=(("webhooks", "webhooks.section:WebhookSection"),),
     server="webhooks.delivery:WebhookExtension",
     doctor="webhooks.doctor:CHECKS",
 )

@@ -20,11 +20,11 @@ from forum.errors import BacklogFull, ConcurrentUpdate, StoreFailed
 from forum.features.webhooks import messages as webhooks
 from forum.features.webhooks import state as webhook_state
 from forum.features.webhooks.client import open_client, post_message
+from forum.features.webhooks.section import WebhookEvent
 from forum.features.webhooks.state import DeliveryState, PendingDelivery, webhook_strand
 from forum.ledger import entry
 from forum.ledger.log import find_index
 from forum.runs.kinds import AcceptedFacts
-from forum.sections import WebhookEvent
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.logs import LOG, format_error_line

@@ -14,4 +14,4 @@ def _check_webhooks(context: Installation) -> Iterator[DoctorFinding]:
         yield DoctorFinding("webhook", DoctorState.OK, text)
 
 
-CHECKS = (DoctorCheck("doors", _check_webhooks, after="doors"),)
+CHECKS = (DoctorCheck("doors", _check_webhooks, after="confined"),)

@@ -21,6 +21,7 @@ import msgspec
 from forum.app import GateOrigin
 from forum.config import PROJECT_FILE
 from forum.errors import BadSettings
+from forum.features.webhooks.section import WebhookEvent, WebhookSection
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.log import LocatedEntry
@@ -28,7 +29,6 @@ from forum.runs.kinds import GateOpenFacts
 from forum.runs.policy import Answer
 from forum.runs.report_kinds import Provenance
 from forum.section_reader import SectionTables
-from forum.sections import WebhookEvent, WebhookSection
 from forum.surfaces.http.config_sections import is_confidential_url
 from forum.units import format_rfc3339
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stderr
 from functools import cache
 from importlib import import_module
@@ -13,7 +13,7 @@ import click
 
 from forum import __version__
 from forum.errors import ForumError, TamperDetected
-from forum.feature import FeatureCommand
+from forum.feature import FeatureCommand, place_items
 from forum.features import FEATURES
 from forum.surfaces.cli.console import echo, guard_streams, style
 from forum.surfaces.cli.os_errors import explain_os_error
@@ -81,34 +81,23 @@ _KERNEL_COMMANDS = {
 @cache
 def command_groups() -> Mapping[str, Mapping[str, tuple[str, str]]]:
     """Return all commands by group: name, function, and summary."""
-    return {group: dict(_list_group(group, names)) for group, names in _KERNEL_COMMANDS.items()}
+    return {group: _list_group(group, names) for group, names in _KERNEL_COMMANDS.items()}
 
 
-def _list_group(
-    group: str, commands: Mapping[str, tuple[str, str]]
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the commands of a group: each of the kernel, and those of features that follow it."""
-    added = [
-        command for feature in FEATURES for command in feature.commands if command.group == group
+def _list_group(group: str, own: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Return the commands of a group: those of the kernel, and those that features add."""
+    kernel = [
+        FeatureCommand(name, f"forum.surfaces.cli.{module}:{name}", group, "", summary)
+        for name, (module, summary) in own.items()
     ]
-    for name in ("", *commands):
-        if name:
-            module, summary = commands[name]
-            yield name, (f"forum.surfaces.cli.{module}:{name}", summary)
-        yield from _take_followers(name, added)
-    while added:  # it follows a command of a feature that is not there
-        added[0] = added[0]._replace(after="")
-        yield from _take_followers("", added)
-
-
-def _take_followers(
-    name: str, added: list[FeatureCommand]
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Take the commands that follow a name out of a list, each with those that follow it."""
-    for command in [command for command in added if command.after == name]:
-        added.remove(command)
-        yield command.name, (f"forum.features.{command.function}", command.summary)
-        yield from _take_followers(command.name, added)
+    added = [
+        command._replace(function=f"forum.features.{command.function}")
+        for feature in FEATURES
+        for command in feature.commands
+        if command.group == group
+    ]
+    placed = place_items(kernel, added)
+    return {command.name: (command.function, command.summary) for command in placed}
 
 
 def _all_commands() -> Mapping[str, tuple[str, str]]:

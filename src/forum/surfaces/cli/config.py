@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from forum.app.formatting import first_line, strip_control_characters
-from forum.config import AgentSandboxRules, Settings, user_settings_path
+from forum.config import SECTIONS, AgentSandboxRules, Settings, user_settings_path
 from forum.ledger.secret_mask import is_secret_name
-from forum.sections import PROJECT_SECTIONS, SECTIONS
+from forum.sections import PROJECT_SECTIONS
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, terminal_width

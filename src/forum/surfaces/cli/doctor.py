@@ -28,7 +28,6 @@ from forum import __version__, app, errors, platform_calls, tlog
 from forum.app import planner as planning
 from forum.app.checked_clock import CheckedClock, ClockSkew
 from forum.app.environment import read_ticks
-from forum.app.feature_sections import check_sections
 from forum.app.formatting import pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings, list_secret_files
 from forum.feature import place_parts
@@ -36,7 +35,7 @@ from forum.features import FEATURES
 from forum.installation import install_command
 from forum.ledger.log import check_strand_head
 from forum.ledger.own_entries import REMEMBERED_STRANDS
-from forum.ledger.ports import Reader, Store
+from forum.ledger.ports import EntryReader, Store, StoreProbe
 from forum.runs.cli_agents import CliAgent, cli_agent_of
 from forum.runs.model_weights import MINILM, SMOLLM2
 from forum.runs.policy import Command, McpServer, ToolSpec, model_of
@@ -523,7 +522,7 @@ def _check_ledger(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("ledger", text)
 
 
-def _warn_unsigned(store: Store, text: str) -> DoctorFinding:
+def _warn_unsigned(store: StoreProbe, text: str) -> DoctorFinding:
     """Warn of entries that nobody signs: the lock of the signer may be a stuck process's."""
     holder = store.find_sequencer()
     if holder is None:
@@ -574,7 +573,7 @@ def _check_writers(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("writers", f"entries are signed only with a tag of {short_path(path)}")
 
 
-def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:
+def _oldest_unsigned(reader: EntryReader, signed: int, size: int) -> int | None:
     if signed < size:
         return _time_of(next(reader.entries(signed, signed + 1), None))
     return _time_of(next(reader.unsequenced_entries(), None))
@@ -777,12 +776,6 @@ def _check_confinement(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
 
 
-def _check_server_sections(context: Installation) -> Iterator[DoctorFinding]:
-    """Find a section that would keep a server from starting, because no feature reads it."""
-    check_sections(context.settings)
-    return iter(())
-
-
 _ALL = frozenset(MachineRole) - {MachineRole.GATEWAY}
 
 
@@ -822,7 +815,6 @@ _CHECKS = (
     DoctorCheck("panel", _check_panels, _RUNS),
     DoctorCheck("roster", _check_roster, _RUNS),
     DoctorCheck("confined", _check_confinement, _RUNS),
-    DoctorCheck("doors", _check_server_sections),
 )
 
 

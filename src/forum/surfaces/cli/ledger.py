@@ -10,14 +10,12 @@ import click
 
 from forum import app
 from forum.app import KINDS
-from forum.app.formatting import format_counts, short_id, strip_control_characters
+from forum.app.formatting import format_counts, short_id
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
-from forum.features.retention import schemas as retention_forms
-from forum.features.retention.service import MIN_REQUEST_DIGITS
 from forum.ledger import log
 from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 from forum.ledger.redaction import find_redaction
 from forum.ledger.retention_holds import BodyName
 from forum.runs.report_causes import within_finder
@@ -34,8 +32,6 @@ from forum.surfaces.schemas import ledger as ledger_forms
 from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
 from forum.units import format_moment
 from forum.verify import Trust
-
-_ID_DIGITS = 64
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -147,7 +143,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
     output.print_result("forum.entry/1", ledger_forms.entry_form(located), lines, as_json=as_json)
 
 
-def _explain_missing_body(reader: Reader, located: log.LocatedEntry, body: str) -> str:
+def _explain_missing_body(reader: EntryReader, located: log.LocatedEntry, body: str) -> str:
     """Return in words why a body is not stored."""
     redaction = find_redaction(reader, KINDS, BodyName(located.leaf.hex(), body))
     if redaction is None:
@@ -457,65 +453,6 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
     raise SystemExit(EXIT_REJECTED if rows and not discard else 0)
 
 
-@ledger.command(examples=("forum ledger requests", "forum ledger requests --grant 3fe1a0c2d5b7"))
-@click.option("--grant", metavar="ID", help="Do what a request asks for.  On the signing machine.")
-@click.option("--refuse", metavar="ID", help="Refuse a request.  On the signing machine.")
-@click.option("--yes", is_flag=True, help="Grant without a question; takes the whole id.")
-@common_options.as_json
-def requests(grant: str | None, refuse: str | None, *, yes: bool, as_json: bool) -> None:
-    """List what other machines ask the one that signs: holds, their release, and rules.
-
-    Who asks is what the asking machine says: every holder of write.key can write a request.  A
-    request is decided by its id, and only once it is signed: until then it can be exchanged.
-    """
-    with common_options.open_forum() as forum:
-        publication = None
-        if forum.is_signer:
-            forum.set_aside_foreign_rows()
-        if forum.is_signer and any(not r.is_signed for r in forum.retention.read_requests()):
-            forum.log.publish_or_warn()
-        if grant:
-            _confirm_grant(forum, grant, is_sure=yes)
-            forum.retention.grant_request(grant)
-        if refuse:
-            forum.retention.refuse_request(refuse)
-        form = retention_forms.requests_form(forum.retention.read_requests())
-        if grant or refuse:
-            publication = forum.log.publish_or_warn()
-    rows = [
-        (
-            r.id[:MIN_REQUEST_DIGITS] if r.signed else "not signed",
-            r.at[:16],
-            *map(_in_one_line, (r.actor, r.asks, r.reason)),
-        )
-        for r in form.requests
-    ]
-    heads = ("request", "at", "by (as it says)", "asks", "reason")
-    text = list(output.format_table([heads, *rows])) if rows else "no request is open"
-    output.print_result("forum.requests/1", form, text, as_json=as_json)
-    if publication is not None and not as_json:
-        output.print_publication(publication)
-
-
-def _confirm_grant(forum: app.Forum, request: str, *, is_sure: bool) -> None:
-    """Print what a request asks for, and ask whether to do it."""
-    if is_sure and len(request) < _ID_DIGITS:
-        raise click.UsageError("--yes takes the whole id of a request; --json lists it")
-    asked = forum.retention.find_request(request)
-    what = ledger_forms.describe_request(asked.facts)
-    common_options.echo_info(
-        f"{_in_one_line(asked.actor)} (as it says) asks: forum {_in_one_line(what)}",
-        *([f"reason: {_in_one_line(asked.reason)}"] if asked.reason else []),
-        f"request {asked.id}",
-    )
-    if not is_sure:
-        common_options.confirm_or_exit("Do this?", "nothing was granted")
-
-
-def _in_one_line(text: str | None) -> str:
-    return " ".join(strip_control_characters(text or "").split())
-
-
 @ledger.command()
 @click.confirmation_option(prompt="Close this log for good and start its next epoch?")
 @click.option("--reason", default="", help="Why the old log is closed; it is recorded.")
@@ -534,3 +471,6 @@ def epoch(reason: str, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         result = forum.keys.new_epoch(reason)
     epoch_view.print_epoch(result, as_json=as_json)
+
+
+common_options.add_feature_commands(ledger)

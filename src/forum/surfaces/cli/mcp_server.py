@@ -9,9 +9,8 @@ import click
 
 from forum.app import Forum
 from forum.app.planner import AgentRegistry
+from forum.app.served_configuration import record_configuration
 from forum.config import WorkerCapacity
-from forum.feature import load_part
-from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger.kinds import Scope
 from forum.surfaces.cli import common_options, submit_options
@@ -80,7 +79,7 @@ def mcp(
             announce_runs(forum)
         # Without a worker the tools still write, for example to submit runs.
         with _work_on_runs(forum) if work else forum.log.open_writer():
-            forum.oversight.record_configuration(staff.team_settings, staff.roster)
+            record_configuration(forum, staff.team_settings, staff.roster)
             common_options.echo_info(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))
 
@@ -103,7 +102,4 @@ async def _serve(server: "Server[Any]", wires: StdioPipes) -> None:
         await serving
 
 
-for _feature in FEATURES:
-    for _group, _command in _feature.subcommands:
-        if _group == mcp.name:
-            mcp.add_command(load_part(_command))
+common_options.add_feature_commands(mcp)

@@ -211,7 +211,7 @@ def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
 def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
     """Return the verifier for tokens of the first project's issuer, or None."""
     for feature in FEATURES:
-        if feature.verifier and settings.sections.tables.keys() & feature.sections:
+        if feature.verifier and settings.sections.tables.keys() & dict(feature.sections).keys():
             verifier: TokenVerifier = load_part(feature.verifier)(settings)
             return verifier
     return None

@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from forum.app import is_pack_file, open_bundle, verify_bundle_file, view_record
 from forum.app.formatting import first_line, pluralize
 from forum.errors import FeatureMissing, Malformed, NoSuchRun, TamperDetected
-from forum.feature import load_parts
+from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.surfaces.cli import EXIT_REJECTED, common_options, output, verification_view
 from forum.surfaces.cli.console import echo, style
@@ -92,10 +92,10 @@ def verify(  # noqa: PLR0913  one for each option
 
 def _load_part(member: str) -> Callable[..., bool]:
     """Return what handles evidence packs.  Raises `FeatureMissing`: what is not checked fails."""
-    for function in load_parts(FEATURES, member):
-        found: Callable[..., bool] = function
-        return found
-    raise FeatureMissing("evidence packs", "evidence")
+    function: Callable[..., bool] | None = load_only_part(FEATURES, member, None)
+    if function is None:
+        raise FeatureMissing("evidence packs", "evidence")
+    return function
 
 
 def _verify_run(bundle: Path, trust: Trust, *, as_json: bool) -> bool:

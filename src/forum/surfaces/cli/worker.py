@@ -9,6 +9,7 @@ import click
 from forum.app import Forum
 from forum.app.logs_worker import LogsWorker
 from forum.app.planner import AgentRegistry
+from forum.app.served_configuration import record_configuration
 from forum.app.tenant_settings import check_separation, keep_separated
 from forum.config import Settings, WorkerCapacity
 from forum.feature import load_parts
@@ -100,7 +101,7 @@ def worker(
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
                 print_json("forum.worker/1", facts)
-            forum.oversight.record_configuration(agents.team_settings, agents.roster)
+            record_configuration(forum, agents.team_settings, agents.roster)
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
             _wait_for_stop(stop)
@@ -123,10 +124,10 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
     def report(error: Exception) -> None:
         log_trouble(error)
 
-    def record_configuration(forum: Forum) -> None:
+    def record_once(forum: Forum) -> None:
         if forum.origin not in configured:
             agents = AgentRegistry(forum.settings)
-            forum.oversight.record_configuration(agents.team_settings, agents.roster)
+            record_configuration(forum, agents.team_settings, agents.roster)
             configured.add(forum.origin)
 
     named, find = served.load_named(first), served.make_finder(first, report)
@@ -139,7 +140,7 @@ def _work_for_tenants(capacity: WorkerCapacity, served: TenantOptions, *, as_jso
         find=lambda: keep_separated(find(), report),
         report=report,
         warn=log_warning,
-        on_open=record_configuration,
+        on_open=record_once,
         patience=STOP_TIMEOUT_S,
     )
     forum = Forum(first, log_warning, connections=worker.connections)

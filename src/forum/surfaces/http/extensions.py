@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from starlette.routing import Route
 
-from forum.app.feature_sections import check_sections
 from forum.feature import load_parts
 from forum.features import FEATURES
 from forum.surfaces.http.auth import Authenticator, ServerConfig
@@ -33,11 +32,6 @@ class ServerExtension:
 
 
 def load_extensions(config: ServerConfig) -> list[ServerExtension]:
-    """Return what the features add to a server.
-
-    Raises `BadSettings` for a section of a feature that is not there.
-    """
-    for tenant in config.desks:
-        check_sections(tenant.forum.settings)
+    """Return what the features add to a server."""
     made: list[ServerExtension | None] = [make(config) for make in load_parts(FEATURES, "server")]
     return [extension for extension in made if extension is not None]

@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from forum.app import Forum
 from forum.app.planner import AgentRegistry
+from forum.app.served_configuration import record_configuration
 from forum.engine import IdempotencyKey, RunRequest
 from forum.errors import StoreFailed
 from forum.ledger.conditions import Ability
@@ -102,7 +103,7 @@ class Tenant:
 
     def record_configuration(self) -> None:
         """Record with which agents, tools and rules this process serves, if that is new."""
-        self.forum.oversight.record_configuration(self.staff.team_settings, self.staff.roster)
+        record_configuration(self.forum, self.staff.team_settings, self.staff.roster)
 
     def warm_up(self) -> None:
         """Load the router before the first request; on failure, log it and stay not ready."""

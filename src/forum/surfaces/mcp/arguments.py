@@ -3,17 +3,13 @@
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from forum.errors import Malformed
-from forum.features.symposium.persona_generation import MAX_PERSONAS, PersonaClass
-from forum.features.symposium.schemas import Persona
-from forum.features.symposium.seating import DEFAULT_ROUNDS
-from forum.runs.panel import MAX_ROUNDS, MAX_SEATS, Protocol
-from forum.runs.plan import RunBudget
+from forum.runs.panel import MAX_SEATS
 from forum.runs.policy import Answer
 from forum.surfaces import requests
 from forum.surfaces.field_errors import describe_field_error
@@ -75,13 +71,6 @@ Problem = Annotated[
     Annotated[str, Meta(min_length=1, pattern=r"\S")] | None,
     Meta(description="The name of `question` in the protocol symposium; give only one of them."),
 ]
-Script = Annotated[
-    dict[str, Any] | None,
-    Meta(
-        description="A `fake_provider_script` of the protocol symposium, as an object: the session "
-        "is played as it says, and no model is called."
-    ),
-]
 Models = Annotated[
     tuple[requests.AgentName, ...],
     Meta(
@@ -127,7 +116,7 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
             self.tasks,
             self.lane or "",
             self.team,
-            budget=_budget(self.budget_usd, self.max_seconds),
+            budget=make_budget(self.budget_usd, self.max_seconds),
             gates=requests.GateAsk(self.gates) if self.gates else None,
             ladder=self.ladder,
             panels=self.panels,
@@ -150,130 +139,16 @@ class SubmitAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
     seconds: Wait = 50.0
 
 
-class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question for a panel, with options for its seats, rules and limits."""
-
-    question: Question = None
-    protocol: Annotated[
-        Protocol,
-        Meta(
-            description="`council`: sealed ballots and a vote, the default; `symposium`: personas "
-            "take turns, and a coordinator puts it together."
-        ),
-    ] = Protocol.COUNCIL
-    seats: requests.Seats = None
-    models: Models = ()
-    personas: Annotated[
-        tuple[str | Persona, ...],
-        Meta(
-            max_length=MAX_SEATS,
-            description="The personas of the seats, in turn: names from `list_personas`, or "
-            "what `generate_persona` gave.",
-        ),
-    ] = ()
-    options: requests.Options = ()
-    rounds: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_ROUNDS)] | None, Meta(description="How many at most.")
-    ] = None
-    baseline: Annotated[
-        int,
-        Meta(ge=0, le=MAX_SEATS, description="The number of seats of a council that answer first."),
-    ] = 3
-    threshold: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="The share of these seats that must agree for the council to end early.",
-        ),
-    ] = 1.0
-    judge: Annotated[
-        requests.AgentName | None, Meta(description="The agent that compares free-text answers.")
-    ] = None
-    budget_usd: Usd = None
-    max_seconds: Seconds = None
-    key: Key = None
-    wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
-    seconds: Wait = 50.0
-    problem: Problem = None
-    about: requests.About = None
-    provider: Annotated[
-        Literal["fake"] | None, Meta(description="`fake`: play `script`; else models answer.")
-    ] = None
-    script: Script = None
-    selector_script: Script = None
-
-    @property
-    def form(self) -> requests.AskForm:
-        """The request in the form that all surfaces share.  Raises `Malformed`."""
-        # The other members are about a panel that works on a task of a plan.
-        members = set(requests.PanelAsk.__struct_fields__) & set(self.__struct_fields__)
-        panel = requests.PanelAsk(**{name: getattr(self, name) for name in members})
-        budget = _budget(self.budget_usd, self.max_seconds)
-        asks_nothing = self.question is None and self.problem is None
-        question = "" if self.about and asks_nothing else asked_question(self)
-        return requests.AskForm(question, budget=budget, panel=panel, about=self.about)
-
-
-class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """The request for a persona."""
-
-    about: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            pattern=r"\S",
-            description="The question, or the subject, that it is for.",
-        ),
-    ]
-    kind: Annotated[
-        PersonaClass,
-        Meta(description="`domain`: knows a subject, and keeps to it; `horizontal`: any subject."),
-    ] = PersonaClass.DOMAIN
-    model: Annotated[
-        requests.AgentName,
-        Meta(description="The agent that generates it. Default: the default agent."),
-    ] = ""
-    budget_usd: Usd = None
-    max_seconds: Seconds = None
-    key: Key = None
-    seconds: Wait = 50.0
-
-
-class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question for a panel whose personas are generated for it."""
-
-    question: Question = None
-    seats: Annotated[
-        int, Meta(ge=1, le=MAX_PERSONAS, description="The number of personas to generate.")
-    ] = 3
-    kind: Annotated[PersonaClass, Meta(description="Which personas.")] = PersonaClass.DOMAIN
-    models: Models = ()
-    rounds: Annotated[int, Meta(ge=1, le=MAX_ROUNDS, description="How many at most.")] = (
-        DEFAULT_ROUNDS
-    )
-    budget_usd: Usd = None
-    max_seconds: Seconds = None
-    key: Key = None
-    seconds: Wait = 50.0
-    problem: Problem = None
-
-
-def asked_question(ask: DeliberateAsk | AdaptiveAsk) -> str:
+def asked_question(question: str | None, problem: str | None) -> str:
     """Return what is asked, by whichever name.  Raises `Malformed`."""
-    if ask.question is None and ask.problem is None:
+    if question is None and problem is None:
         raise Malformed("arguments", "Object missing required field `question` (or `problem`)")
-    if ask.question is not None and ask.problem is not None:
+    if question is not None and problem is not None:
         raise Malformed("arguments", "`question` and `problem` mean the same; say one of them")
-    return ask.question or ask.problem or ""
+    return question or problem or ""
 
 
-def budget_from_arguments(ask: PersonaAsk | AdaptiveAsk | DeliberateAsk) -> RunBudget:
-    """Return the budget for everything that the call starts."""
-    return requests.budget_from_form(_budget(ask.budget_usd, ask.max_seconds))
-
-
-def without_wait(ask: PersonaAsk | AdaptiveAsk | DeliberateAsk) -> Struct:
+def without_wait(ask: Struct) -> Struct:
     """Return the arguments without key and wait time, which do not change the request."""
     return msgspec.structs.replace(ask, key=None, seconds=0.0)
 
@@ -408,7 +283,8 @@ def _shorten_error(error: Exception, form: type[Struct]) -> str:
     return describe_field_error(error, form)
 
 
-def _budget(usd: float | None, seconds: float | None) -> requests.BudgetAsk:
+def make_budget(usd: float | None, seconds: float | None) -> requests.BudgetAsk:
+    """Return the limits of a call in the form that all surfaces share."""
     return requests.BudgetAsk(usd=_to_decimal(usd), seconds=_to_decimal(seconds))
 
 

@@ -8,15 +8,18 @@ from msgspec import Meta, Struct
 from forum import units
 from forum.app import RunView, formatting
 from forum.app.reported_runs import describe_gaps, describe_provenance
-from forum.features.council.deliberation_schemas import DeliberationForm, deliberation_form
-from forum.features.council.schemas import CouncilForm
-from forum.features.symposium.schemas import Persona
-from forum.features.symposium.schemas_of_forms import SymposiumForm
 from forum.ledger.kinds import Outcome
+from forum.runs.personas import Persona
 from forum.runs.run_fold import RunState
 from forum.runs.symposium_end import Reason
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.gates import WaitForm
+from forum.surfaces.schemas.panels import (
+    CouncilForm,
+    DeliberationForm,
+    SymposiumForm,
+    deliberation_form,
+)
 from forum.surfaces.schemas.reported import ProvenanceWord
 
 MAX_QUOTED = 100_000
@@ -187,7 +190,7 @@ def deliberated_form(
     form = deliberation_form(view)
     pending = (form.reason, form.pending) if isinstance(form, SymposiumForm) else (None, None)
     return DeliberatedForm(
-        **_members(status_form(view)),
+        **status_members(view),
         key=key,
         question=pending[1] if pending[0] is Reason.USER_INPUT_REQUIRED else None,
         research=pending[1] if pending[0] is Reason.EXTERNAL_RESEARCH_REQUIRED else None,
@@ -196,8 +199,17 @@ def deliberated_form(
     )
 
 
-def _members(form: StatusForm) -> dict[str, Any]:
+def status_members(view: RunView) -> dict[str, Any]:
+    """Return the members of the progress of a run, for forms that have more."""
+    form = status_form(view)
     return {name: getattr(form, name) for name in form.__struct_fields__}
+
+
+def deliberation_reply(view: RunView, form: DeliberatedForm) -> ToolReply:
+    """Return the result of a panel, or the information that it needs first."""
+    return ToolReply(
+        form, describe_panel(view, form), form.question or form.research or form.answer or ""
+    )
 
 
 def describe_panel(view: RunView, form: DeliberatedForm) -> str:
@@ -211,23 +223,6 @@ def describe_panel(view: RunView, form: DeliberatedForm) -> str:
         f"{dissent} of {council.seated} against, "
         f"{formatting.pluralize(len(council.blockers), 'blocker')}: see `deliberation`."
     )
-
-
-class InventedForm(StatusForm, frozen=True):
-    """How far making up a persona has come, and the persona."""
-
-    persona: Annotated[Persona | None, Meta(description="Null before it is there.")]
-
-
-def invented_form(view: RunView, persona: Persona | None) -> InventedForm:
-    """Return the progress of generating a persona as structured content."""
-    return InventedForm(**_members(status_form(view)), persona=persona)
-
-
-class PersonasForm(Struct, frozen=True):
-    """Personas that come with Forum."""
-
-    personas: tuple[Persona, ...]
 
 
 class BundleForm(Struct, frozen=True):

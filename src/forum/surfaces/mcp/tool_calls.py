@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from forum.app import Forum, formatting
 from forum.engine import IdempotencyKey, RunRequest
-from forum.features.council.deliberation_schemas import MAX_SPOKEN_CHARS, spoken_turns
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
 from forum.runs.kinds import TURN_PREFIX
@@ -20,6 +19,7 @@ from forum.runs.run_fold import Run, TaskState
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply
+from forum.surfaces.schemas.panels import MAX_SPOKEN_CHARS, spoken_turns
 from forum.untrusted_text import escape_line, escape_lines
 
 _POLL_INTERVAL_S = 0.1

@@ -16,7 +16,6 @@ from forum.app.formatting import first_line, pluralize
 from forum.errors import BadPlan, NotYetSigned
 from forum.feature import place_parts
 from forum.features import FEATURES
-from forum.features.council import mcp as panel_tools
 from forum.ledger.kinds import Scope
 from forum.ledger.log import find_entry, prove_entry, walk_causes
 from forum.runs.report_causes import within_finder
@@ -433,38 +432,6 @@ _TOOLS: Sequence[ToolDeclaration] = (
         "its `status` is asked for by its name. Without a budget there is no limit.",
         _SUBMIT, arguments.SubmitAsk, results.StatusForm, submit_run,
         ToolHints(destroys=True, open_world=True),
-    ),
-    ToolDeclaration(
-        "deliberate", "Have a panel deliberate",
-        "Put a question to a panel of agents: they answer independently and sealed, exchange "
-        "anonymously where they differ, and code counts the votes (`council`); or personas take "
-        "turns by the open protocol `symposium`. Tells the answer, the minority and its best "
-        "argument. Without limits of yours, a symposium has $5 and 30 minutes. Waits and goes on "
-        "as `submit` does.",
-        _SUBMIT, arguments.DeliberateAsk, results.DeliberatedForm, panel_tools.deliberate,
-        ToolHints(destroys=True, open_world=True),
-    ),
-    ToolDeclaration(
-        "deliberate_adaptive", "Have a panel made up for a question deliberate",
-        "Have personas made up for a question first, and then a symposium of them deliberate on "
-        "it. If the panel needs to know something from the person who asks, its `question` is "
-        "returned: ask them, and answer nothing in their place. After a call that was too short, "
-        "ask again with the `key` that it gave.",
-        _SUBMIT, arguments.AdaptiveAsk, results.DeliberatedForm, panel_tools.deliberate_adaptive,
-        ToolHints(destroys=True, open_world=True),
-    ),
-    ToolDeclaration(
-        "generate_persona", "Make up a persona",
-        "Have a model make up a persona for a question: one that knows a subject, or a way of "
-        "thinking. It can be given to `deliberate`. The call is a recorded run.",
-        _SUBMIT, arguments.PersonaAsk, results.InventedForm, panel_tools.generate_persona,
-        ToolHints(destroys=True, open_world=True),
-    ),
-    ToolDeclaration(
-        "list_personas", "List personas",
-        "List the personas that come with Forum, by the names that `deliberate` takes.",
-        _READ | _SUBMIT, arguments.Nothing, results.PersonasForm, panel_tools.list_personas,
-        _READ_ONLY,
     ),
     ToolDeclaration(
         "status", "How far a run has come",

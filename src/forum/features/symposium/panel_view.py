@@ -1,14 +1,12 @@
-"""Sessions of the open protocol, and checks of their artifacts."""
+"""What the views of runs show of a session of the open protocol."""
 
 from collections.abc import Sequence
-from typing import Annotated
-
-from msgspec import Meta, Struct
 
 from forum.app import RunView
 from forum.app.formatting import note_body, session_end
 from forum.features.symposium import kinds, schemas
 from forum.features.symposium.decoders import read_message, read_selection, read_termination
+from forum.features.symposium.kinds import MessageFacts
 from forum.features.symposium.transcript import (
     digest_messages,
     message_text,
@@ -16,35 +14,34 @@ from forum.features.symposium.transcript import (
     pending_request,
 )
 from forum.runs.panel import Symposium
-from forum.surfaces.schemas.fields import RunId, SpentForm, fill, spent_form
+from forum.runs.symposium_end import MessageType
+from forum.surfaces.schemas.fields import fill, spent_form
+from forum.surfaces.schemas.panels import SpokenForm, SpokenTurn, SymposiumForm
 from forum.units import NANO_USD
 
-
-class SpokenForm(Struct, frozen=True):
-    """A message of a session."""
-
-    id: str
-    round: int
-    turn: int
-    type: kinds.MessageType
-    speaker: str
-    text: str
-    spent: SpentForm
+_SILENT = frozenset({MessageType.PROBLEM, MessageType.SYNTHESIS})
+"""Messages that a reader has anyway: the question and the answer."""
 
 
-class SymposiumForm(Struct, frozen=True, tag="symposium", tag_field="protocol"):
-    """A session of the open protocol: who said what, and how it ended."""
+class SymposiumView:
+    """Reads sessions of the protocol from the views of their runs."""
 
-    session: Annotated[str | None, Meta(description="Its id; null if that was erased.")]
-    panel: tuple[str, ...]
-    rounds: int
-    messages: tuple[SpokenForm, ...]
-    outcome: Annotated[kinds.OutcomeKind | None, Meta(description="Null while it goes on.")]
-    reason: Annotated[kinds.Reason | None, Meta(description="Why there is no synthesis.")]
-    pending: Annotated[str | None, Meta(description="What the panel wants to know.")]
-    unresolved: Annotated[tuple[str, ...], Meta(description="What it left open.")]
-    digest: Annotated[str | None, Meta(description="SHA-256 of the canonical transcript.")]
-    spent: SpentForm | None
+    def read_form(self, view: RunView) -> SymposiumForm | None:
+        """Return the result of a session; None before its first message."""
+        has_begun = any(isinstance(note.facts, MessageFacts) for note in view.notes)
+        return symposium_form(view) if has_begun else None
+
+    def read_words(self, view: RunView) -> list[SpokenTurn]:
+        """Return what the panel has said so far."""
+        form = self.read_form(view)
+        return [
+            SpokenTurn(message.speaker, message.text)
+            for message in (form.messages if form else ())
+            if message.type not in _SILENT
+        ]
+
+
+VIEW = SymposiumView()
 
 
 def symposium_form(view: RunView) -> SymposiumForm:
@@ -105,35 +102,3 @@ def _unresolved(
     last = messages[-1] if messages else None
     left = ending or (last.content if isinstance(last, schemas.Synthesis) else None)
     return tuple(item.topic for item in left.unresolved_disagreements) if left else ()
-
-
-class FaultForm(Struct, frozen=True):
-    """An invariant that an artifact violates, and where."""
-
-    law: str
-    where: str
-    why: str
-
-
-class ArtifactForm(Struct, frozen=True):
-    """The result of a check of the artifact of a session."""
-
-    session: str | None
-    holds: bool
-    faults: tuple[FaultForm, ...]
-    digest: Annotated[str | None, Meta(description="What its transcript comes to now.")] = None
-    stored: Annotated[str | None, Meta(description="What the artifact says of it.")] = None
-    messages: Annotated[int | None, Meta(description="How many were read again.")] = None
-    parted: Annotated[str | None, Meta(description="The first message that is another.")] = None
-    run: Annotated[RunId | None, Meta(description="The run that it was compared with.")] = None
-    pin: Annotated[
-        kinds.ReplayPin | None, Meta(description="The first pin that could not be held.")
-    ] = None
-    conditions_checked: Annotated[
-        tuple[kinds.ReplayPin, ...] | None,
-        Meta(description="Pins of an execution replay that are stated twice, and the same."),
-    ] = None
-    conditions_assumed: Annotated[
-        tuple[kinds.ReplayPin, ...] | None,
-        Meta(description="Pins of an execution replay that were taken over, not compared."),
-    ] = None

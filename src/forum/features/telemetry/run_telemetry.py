@@ -39,12 +39,12 @@ class RunTelemetry:
         """Answer a request that has shown the run's token."""
         await self._app(scope, receive, send)
 
-    def close_trace(self, trace: str, program: str) -> None:
-        """Close the run of a trace at once: its program, a span, has ended, so none follows."""
+    def end(self, run: str, step: str) -> None:
+        """Close the trace of a run at once: its program, a step, has ended, so no span follows."""
         ledger = self._forum.ledger
-        state = read_trace_state(ledger, trace, _REPORTER)
+        state = read_trace_state(ledger, run.replace("-", ""), _REPORTER)
         if state.main is not None:
-            close_if_quiet(ledger, state.run, DEFAULT_PATIENCE, at_once=True, started_by=program)
+            close_if_quiet(ledger, state.run, DEFAULT_PATIENCE, at_once=True, started_by=step)
 
 
 async def _authenticate(_: Request) -> str:

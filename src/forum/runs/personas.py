@@ -1,8 +1,39 @@
-"""The default personas of a panel: five ways of thinking, and a coordinator."""
+"""Personas of a panel: five ways of thinking, a coordinator, and how an agent is told its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
-from forum.features.symposium.schemas import Persona
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from forum.errors import BadPlan
+
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Persona(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A way of thinking: one for any subject, or one for some of them."""
+
+    persona_class: Literal["horizontal", "domain"]
+    id: Text
+    reasoning_scope: Text
+    reasoning_style: Text
+    behavioral_constraints: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    failure_modes: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    output_requirements: tuple[Text, ...] = ()
+    domain_scope: Annotated[tuple[Text, ...], Meta(min_length=1)] | UnsetType = UNSET
+    forbidden_domains: tuple[Text, ...] | UnsetType = UNSET
+    must_delegate: dict[str, Text] | UnsetType = UNSET
+    status: Literal["experimental", "stable", "deprecated", "archived"] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Require limits for a domain persona, and reject them for a horizontal one."""
+        is_domain = self.persona_class == "domain"
+        for member in ("domain_scope", "forbidden_domains", "must_delegate"):
+            if (getattr(self, member) is not UNSET) != is_domain:
+                why = "is missing" if is_domain else "has no place"
+                raise ValueError(f"{member} {why} with persona_class {self.persona_class}")
+
 
 FORMAL, LATERAL, EVIDENCE, ADVERSARIAL, FEASIBLE = (
     "formal-structural",
@@ -114,6 +145,11 @@ PERSONAS: Mapping[str, Persona] = {
 }
 
 
+COORDINATOR = "coordinator"
+DEFAULT_PERSONAS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
+"""The personas of a panel that names none."""
+
+
 def resolve_persona_ref(ref: str | Persona) -> Persona:
     """Return the persona of a reference; an unknown name yields a persona without traits."""
     if isinstance(ref, Persona):
@@ -126,3 +162,33 @@ def resolve_persona_ref(ref: str | Persona) -> Persona:
         ("say what you know, what you assume, and what you do not know",),
         ("being surer than the grounds allow",),
     )
+
+
+def resolve_persona(persona: str | Persona) -> Persona:
+    """Return the given persona, or the built-in one of this name. Raises `BadPlan`."""
+    if isinstance(persona, Persona):
+        return persona
+    if persona not in PERSONAS:
+        raise BadPlan(f"no persona is called {persona[:64]!r}; known: {', '.join(PERSONAS)}")
+    return PERSONAS[persona]
+
+
+def build_briefing(persona: Persona, requirements: Sequence[str] = ()) -> str:
+    """Return the instructions to an agent; `requirements` replace those of its persona."""
+    intro = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
+    parts = [
+        f"{intro} How you think: {persona.reasoning_style}.",
+        _list("Keep to this:", persona.behavioral_constraints),
+        _list("What you tend to get wrong:", persona.failure_modes),
+        _list("Each time, say:", requirements or persona.output_requirements),
+    ]
+    if persona.domain_scope is not UNSET:
+        parts.append(_list("You know about:", persona.domain_scope))
+    if persona.must_delegate is not UNSET:
+        sent = (f"{what}: ask {agent}" for what, agent in persona.must_delegate.items())
+        parts.append(_list("You do not judge these; whom to ask in place of it:", tuple(sent)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _list(title: str, items: Sequence[str]) -> str:
+    return "\n".join([title, *(f"- {item}" for item in items)]) if items else ""
