@@ -22,7 +22,7 @@ from forum.ledger.entry import LOG_RUN, Facts, leaf_of, write_entry
 from forum.ledger.kinds import ControlAct, ControlRequestFacts, RetentionFacts
 from forum.ledger.log import Ledger
 from forum.ledger.ports import EntryWrite, Position
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import RUNS_STRAND, Draft, Strand
 from forum.tlog import Hash, Note, parse_checkpoint

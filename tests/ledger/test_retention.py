@@ -31,7 +31,7 @@ from forum.ledger.redaction import (
     MAX_REDACTED_ENTRIES,
     redacted_bodies,
 )
-from forum.ledger.retention import (
+from forum.ledger.retention_holds import (
     RETENTION_STRAND,
     RetentionState,
     fold_retention,

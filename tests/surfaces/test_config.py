@@ -11,7 +11,7 @@ from forum.app.planner import load_team_settings
 from forum.config import SECTIONS, load_settings
 from forum.errors import BadSettings
 from forum.sections import PROJECT_SECTIONS
-from forum.surfaces.cli.config import mask_passwords
+from forum.surfaces.cli.config import list_settings, mask_passwords
 from tests.surfaces.terminal import Terminal
 
 STRANGER = 65534
@@ -245,6 +245,22 @@ def test_the_script_for_a_shell_calls_us(terminal: Terminal, shell: str) -> None
     script = terminal.ask("completion", shell)["script"]
 
     assert f"_FORUM_COMPLETE={shell}_complete" in script
+
+
+def test_every_setting_of_the_kernel_is_shown(tmp_path: Path) -> None:
+    """Also one that is not set; the names of some members differ from those of the settings."""
+    (tmp_path / "forum.toml").write_text("[ledger]\ncleanup_days = 9\n")
+    settings = load_settings(tmp_path, {"FORUM_CONFIG_DIR": str(tmp_path / "config")})
+    shown = {setting.setting: setting.value for setting in list_settings(settings)}
+
+    named = {
+        f"{section}.{name}"
+        for section, form in PROJECT_SECTIONS.items()
+        if not form.is_named and section != "agents"  # its lists are shown if they are set
+        for name in form.__struct_fields__
+    }
+    assert named <= shown.keys()
+    assert (shown["ledger.cleanup_days"], shown["worker.temporal_address"]) == ("9", None)
 
 
 def test_rows_beside_a_run_are_kept_for_a_week_or_as_long_as_is_set(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from forum.ledger.kinds import (
     RedactionV3Facts,
     RunCloseFacts,
 )
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.strand import Attachment, Draft
 from forum.ledger.zip_archive import Archive, pack_archive, unpack_archive
 from forum.tlog import (

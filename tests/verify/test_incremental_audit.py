@@ -21,7 +21,7 @@ from forum.ledger.kinds import (
     RunOpenFacts,
 )
 from forum.ledger.ports import EntryWrite, Position
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.strand import Draft
 from forum.stores.run_progress import RunProgressFile, open_run_progress
 from forum.tlog import Hash

@@ -31,7 +31,7 @@ from forum.ledger.kinds import (
 )
 from forum.ledger.log import Ledger, LocatedEntry
 from forum.ledger.ports import EntryWrite, Position
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Attachment, Draft
 from forum.stores.run_progress import open_run_progress

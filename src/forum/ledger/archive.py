@@ -20,7 +20,7 @@ from forum.ledger.kinds import ArchiveFacts, Kinds
 from forum.ledger.log import find_index
 from forum.ledger.ports import EntryReader, LogReader, Position
 from forum.ledger.redaction import redacted_bodies
-from forum.ledger.retention import read_retention
+from forum.ledger.retention_holds import read_retention
 
 _MAX_OPEN_COPIES = 64
 """The number of copies that a reader keeps in memory."""

@@ -24,7 +24,7 @@ from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoi
 from forum.ledger.kinds import HoldAct, Kinds, RunOpenFacts
 from forum.ledger.ports import BodyReader, EntryReader, LogReader, TreeReader
 from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.witness_records import find_records
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"

@@ -23,7 +23,7 @@ from forum.ledger.kinds import (
     RetentionFacts,
     RunOpenFacts,
 )
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.strand import RecordedEntry
 
 CARRIED_STRAND = "carried"

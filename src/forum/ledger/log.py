@@ -31,7 +31,7 @@ from forum.ledger.kinds import (
     TagEnforcementFacts,
 )
 from forum.ledger.redaction import ArchiveEraser, BodyEraser
-from forum.ledger.retention import RETENTION_STRAND, read_retention
+from forum.ledger.retention_holds import RETENTION_STRAND, read_retention
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (
     TAGGED_STRANDS,

@@ -21,7 +21,7 @@ from forum.ledger.kinds import (
     RedactionReason,
     RedactionV3Facts,
 )
-from forum.ledger.retention import (
+from forum.ledger.retention_holds import (
     RETENTION_STRAND,
     BodyName,
     HoldOrder,

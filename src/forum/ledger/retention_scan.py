@@ -10,7 +10,7 @@ from itertools import groupby
 import msgspec
 
 from forum import errors
-from forum.ledger import log, redaction, retention
+from forum.ledger import log, redaction, retention_holds
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.kinds import ExportFacts, RedactionReason, RedactionV3Facts
 from forum.ledger.strand import Draft
@@ -29,9 +29,9 @@ class DueBody(msgspec.Struct, frozen=True):
     rule: str
 
     @property
-    def body(self) -> retention.BodyName:
+    def body(self) -> retention_holds.BodyName:
         """The id of the entry, and the name of the body."""
-        return retention.BodyName(self.entry.leaf.hex(), self.name)
+        return retention_holds.BodyName(self.entry.leaf.hex(), self.name)
 
 
 class RetentionStep(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class RetentionScan:
         """Take a ledger, and a function that tells whether a run still reads its own bodies."""
         self._ledger, self._is_active = ledger, is_active
         self._eraser = redaction.BodyEraser(ledger.store, ledger.kinds, archive)
-        self._state = retention.RetentionState()
+        self._state = retention_holds.RetentionState()
         self._scanned: dict[int, int] = {}
         """For each period, the index before which every body was looked at."""
         self._postponed: set[str] = set()
@@ -75,7 +75,7 @@ class RetentionScan:
         step goes on.
         """
         before = self._state
-        self._state = retention.read_retention(self._ledger.store, self._ledger.kinds, before)
+        self._state = retention_holds.read_retention(self._ledger.store, self._ledger.kinds, before)
         if not self._periods():
             return RetentionStep(redacted=0, erased=0, is_done=True)
         if (self._state.periods, self._state.holds) != (before.periods, before.holds):
@@ -99,7 +99,7 @@ class RetentionScan:
     def _periods(self) -> list[int]:
         return sorted({seconds for seconds in self._state.periods.values() if seconds})
 
-    def _find_stored(self, due: Mapping[retention.BodyName, DueBody]) -> list[DueBody]:
+    def _find_stored(self, due: Mapping[retention_holds.BodyName, DueBody]) -> list[DueBody]:
         """Return those of the due bodies that are stored and not announced yet."""
         items, announced = list(due.values()), self._eraser.pending
         stored = self._ledger.store.bodies_at([(i.entry.position, i.name) for i in items])
@@ -169,8 +169,8 @@ class RetentionScan:
         """Record the redaction of a batch, but for what is held; return the number of bodies."""
         ledger = self._ledger
         while True:
-            strand = ledger.open_log_strand(retention.RETENTION_STRAND)
-            state = retention.read_retention(ledger.store, ledger.kinds, self._state)
+            strand = ledger.open_log_strand(retention_holds.RETENTION_STRAND)
+            state = retention_holds.read_retention(ledger.store, ledger.kinds, self._state)
             # A rule that was changed since is looked at by the next step, from the beginning.
             kept = [
                 due

@@ -19,7 +19,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from forum import errors
 from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.stores.fork_safety import ForkAware, register_fork_aware
 from forum.stores.postgres_probe import DatabaseProbe
 from forum.stores.postgres_sessions import (

@@ -27,7 +27,7 @@ from forum.ledger.log import StrandEnd
 from forum.ledger.own_entries import OWN_STRANDS
 from forum.ledger.ports import EntryRow, Position
 from forum.ledger.redaction import find_redaction_fault, redacted_bodies
-from forum.ledger.retention import HoldOrder
+from forum.ledger.retention_holds import HoldOrder
 from forum.runs.report_kinds import REPORT_KINDS
 from forum.verify.checkpoint_times import MAX_TIME_US
 from forum.verify.report import Bodies, Findings, Problem

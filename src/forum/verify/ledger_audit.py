@@ -24,7 +24,7 @@ from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAX_CLOCK_SKEW_US, Entry, leaf_of, peek_kind, peek_run
 from forum.ledger.kinds import Kinds, RunsOpenedFacts
 from forum.ledger.ports import EntryRow, Position, Reader
-from forum.ledger.retention import RULE_KINDS, HoldOrder
+from forum.ledger.retention_holds import RULE_KINDS, HoldOrder
 from forum.ledger.strand import RUNS_STRAND
 from forum.ledger.witness_records import WitnessRecords, find_records
 from forum.ledger.write_tags import WriteKeys

@@ -26,7 +26,7 @@ from forum.ledger.key_rotation import KEYS_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.own_entries import WITNESSED_STRAND
 from forum.ledger.ports import Position, PublisherStore
-from forum.ledger.retention import RETENTION_STRAND
+from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.run_directory import RunDirectory
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import RUNS_STRAND, Attachment, Draft

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from forum.features.evidence.queries import ACCESS, ERASURE, MODELS, RECORD, REVIEW
-from forum.ledger.retention import ALL_BODIES
+from forum.ledger.retention_holds import ALL_BODIES
 from forum.units import format_moment
 
 MAX_EVENTS = 50

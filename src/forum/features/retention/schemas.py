@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.features.retention.service import ControlRequest, HoldRecord
-from forum.ledger.retention import RetentionState
+from forum.ledger.retention_holds import RetentionState
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.ledger import describe_request
 from forum.units import format_rfc3339

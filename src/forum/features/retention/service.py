@@ -21,7 +21,7 @@ from forum.ledger.kinds import (
     RetentionFacts,
 )
 from forum.ledger.log import read_body, read_strand_entries
-from forum.ledger.retention import (
+from forum.ledger.retention_holds import (
     ALL_BODIES,
     RETENTION_STRAND,
     STRUCTURAL_BODIES,

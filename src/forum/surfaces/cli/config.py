@@ -12,6 +12,7 @@ import msgspec
 from forum.app.formatting import first_line, strip_control_characters
 from forum.config import SECTIONS, AgentSandboxRules, Settings, user_settings_path
 from forum.ledger.secret_mask import is_secret_name
+from forum.sections import PROJECT_SECTIONS
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import print_json, terminal_width
@@ -83,9 +84,9 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
     values: dict[str, object] = {
         "data": settings.data,
         "state": settings.state,
-        "ledger.origin": settings.origin,
+        **_members(settings, "ledger"),
         "database.url": settings.database,
-        "worker.runner": settings.runner,
+        **_members(settings, "worker"),
         "keys.log": settings.key_file,
         "keys.public": settings.public_key_file,
         "keys.write": settings.write_key_file,
@@ -101,6 +102,12 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
         for part, item in _section_settings(name, value):
             text = None if item is None else _format_value(part.rpartition(".")[2], item)
             yield Setting(part, text, _origin(settings, where), where)
+
+
+def _members(settings: Settings, section: str) -> dict[str, object]:
+    """Return the settings of a section whose names are those of members of `Settings`."""
+    names = PROJECT_SECTIONS[section].__struct_fields__
+    return {f"{section}.{name}": getattr(settings, name) for name in names}
 
 
 def _agent_lists(rules: AgentSandboxRules) -> Iterator[tuple[str, object]]:

@@ -17,7 +17,7 @@ from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
 from forum.ledger.ports import EntryReader
 from forum.ledger.redaction import find_redaction
-from forum.ledger.retention import BodyName
+from forum.ledger.retention_holds import BodyName
 from forum.runs.report_causes import within_finder
 from forum.surfaces.cli import (
     EXIT_REJECTED,
