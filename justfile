@@ -44,6 +44,7 @@ docs: client
     {{bin}}/python -m tests.docs.python_reference
     {{bin}}/python -m tests.docs.access_guide
     {{bin}}/python -m tests.docs.kind_tables
+    {{bin}}/python -m tests.docs.feature_pages
     {{bin}}/python -m tests.docs.verify_page
     {{bin}}/python -m tests.docs.evidence_schema
     {{bin}}/python -m tests.docs.site
@@ -193,9 +194,9 @@ build:
     {{bin}}/uv build --no-build-isolation --python {{bin}}/python --out-dir dist
     {{bin}}/uv build --no-build-isolation --python {{bin}}/python --out-dir dist/client clients/python
 
-# Run the tests against the built wheel: an environment with everything locked, and no checkout in it
+# Run the tests against the built wheels: an environment with everything locked, and no checkout in it
 wheel *args: build
-    .ci/environment.sh build/wheel dist/*.whl
+    .ci/environment.sh build/wheel dist/*.whl dist/client/*.whl
     build/wheel/bin/pytest --numprocesses 3 --dist worksteal {{args}}
 
 # Do what a newcomer does: a new environment, the wheel with its real downloads, the commands of the README

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment with the locked versions of everything, a source of weights, and Forum.
 #
-#   .ci/environment.sh FOLDER [WHEEL]   WHEEL is installed instead of this checkout, editable
+#   .ci/environment.sh FOLDER [WHEEL...]   the wheels are installed instead of this checkout, editable
 #
 #   PYTHON  the interpreter to use, instead of python3
 #
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 home=$1
 forum=(-e .)
-[ $# -lt 2 ] || forum=("$2")
+[ $# -lt 2 ] || forum=("${@:2}")
 
 "${PYTHON:-python3}" -m venv --clear "$home"
 # The lines of the lock that pin uv: the first, and those that are indented below it.

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from forum.stores.postgres import PostgresStore, upgrade_schema
-from forum.stores.sql_store import leaf_prefixes
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import upgrade_schema
+from forum.stores.sql_queries import leaf_prefixes
 from forum.stores.sqlite import SqliteStore
 from forum.tlog import EMPTY_ROOT
 

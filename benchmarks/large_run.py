@@ -14,7 +14,7 @@ from forum.config import Settings
 from forum.ledger.body import text_content
 from forum.ledger.kinds import NoteFacts, Outcome
 from forum.ledger.strand import Attachment, Draft
-from forum.stores.postgres import upgrade_schema
+from forum.stores.postgres_schema import upgrade_schema
 from tests.soak.cluster import scratch_database
 
 ENTRIES, STRANDS = 5_000, 50

@@ -51,7 +51,8 @@ from forum.ledger.ports import Store
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft, Strand
 from forum.stores.group_commit import GroupCommitter
-from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.publisher_loop import PublisherLoop
 from forum.stores.sqlite import SqliteStore, open_reader
 from forum.stores.state_files import FileCheckpointStore

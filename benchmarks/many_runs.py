@@ -36,7 +36,7 @@ from forum.runs.report_kinds import (
     ReportStepFacts,
 )
 from forum.runs.reported_run import ReportedRunWriter
-from forum.stores.sql_store import SqlReader
+from forum.stores.sql_queries import SqlQueries
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
@@ -213,17 +213,17 @@ def _write_reported(ledger: Ledger, number: int, entries: int) -> str:
 def counted_statements() -> Iterator[list[str]]:
     """Yield a list to which the name of every query of a reader is added."""
     statements: list[str] = []
-    plain = SqlReader._fetch_rows  # noqa: SLF001
+    plain = SqlQueries._fetch_rows  # noqa: SLF001
 
-    def fetch(self: SqlReader, query: str, **parameters: object) -> list[Any]:
+    def fetch(self: SqlQueries, query: str, **parameters: object) -> list[Any]:
         statements.append(query)
         return plain(self, query, **parameters)
 
-    SqlReader._fetch_rows = fetch  # type: ignore[method-assign]  # noqa: SLF001
+    SqlQueries._fetch_rows = fetch  # type: ignore[method-assign]  # noqa: SLF001
     try:
         yield statements
     finally:
-        SqlReader._fetch_rows = plain  # type: ignore[method-assign]  # noqa: SLF001
+        SqlQueries._fetch_rows = plain  # type: ignore[method-assign]  # noqa: SLF001
 
 
 def measure_request(forum: Forum, path: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import forum
 
-REQUEST = "Build the database schema and the endpoint for invoices"
+REQUEST = "Design the database schema and the API endpoint for invoices"
 PLAN: list[dict[str, Any]] = [
     {"id": "schema", "instruction": "Name the tables.", "done_when": "contains invoice"},
     {

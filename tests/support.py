@@ -20,7 +20,8 @@ from forum.ledger.entry import Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Effect, EntryWrite, Position, Reader, Store
-from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.sqlite import SqliteStore
 from forum.tlog import Hash, SigningKey
 

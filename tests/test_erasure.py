@@ -23,7 +23,7 @@ from forum.app import KINDS, Approver, Forum
 from forum.app.planner import load_roster
 from forum.config import Settings
 from forum.engine import Engine, RunRequest, accept_run
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.features.gateway.relayed_run import RunLimits
 from forum.features.oversight.kinds import IncidentSeverity
 from forum.features.oversight.service import OversightOperations

@@ -135,16 +135,16 @@ def imports(commands: Path, module: str) -> subprocess.CompletedProcess[str]:
 def test_the_wheel_holds_the_package_and_nothing_else(handout: Handout) -> None:
     """SQL, roster and types are files like the code; caches and tests are not for users."""
     names = set(zipfile.ZipFile(handout.wheel).namelist())
+    copy = "forum/client/_forum_client/"
     inside = {name for name in names if name.startswith("forum/")}
-    client = {name for name in names if name.startswith("forum_client/")}
+    client = {name.removeprefix("forum/client/_") for name in inside if name.startswith(copy)}
+    tree = {str(path.relative_to(ROOT / "src")) for path in tracked("src/forum")}
 
-    assert inside == {str(path.relative_to(ROOT / "src")) for path in tracked("src/forum")}
+    assert {name for name in inside ^ tree if not name.startswith(copy)} == set()
     assert client == client_files()
     assert {"py.typed", "roster.toml", "index.html"} <= {Path(name).name for name in inside}
     assert {".sql", ".bits", ".jinja", ".js", ".css"} <= {Path(name).suffix for name in inside}
-    assert {name.split("/")[0] for name in names - inside - client} == {
-        f"forumd-{__version__}.dist-info"
-    }
+    assert {name.split("/")[0] for name in names - inside} == {f"forumd-{__version__}.dist-info"}
 
 
 def client_files() -> set[str]:
@@ -168,6 +168,25 @@ def test_the_client_is_a_distribution_that_needs_nothing_of_forum(
         "Client('http://localhost')\n"
     )
     assert "ModuleNotFoundError" in imports(commands, "forum").stderr
+
+
+@pytest.mark.slow
+def test_the_client_comes_and_goes_beside_forum(
+    handout: Handout, client_handout: Handout, tmp_path: Path
+) -> None:
+    """They share no file, so whoever removes one of them leaves the other whole."""
+    commands = install(tmp_path, handout.wheel)
+    code = "import forum; print(forum.Client('http://localhost', 'k'))"
+    quietly = ["--no-cache", "--quiet", "--python", str(commands / "python")]
+    added, removed = ["install", "--no-deps", client_handout.wheel], ["uninstall", "forumd-client"]
+    made: list[object] = []
+    for step in (added, removed):
+        subprocess.run([UV, "pip", *map(str, step), *quietly], check=True)
+        made.append(subprocess.check_output([commands / "python", "-I", "-c", code], text=True))
+        made.append(imports(commands, "forum_client").stderr.splitlines()[-1:])
+
+    no_client = "ModuleNotFoundError: No module named 'forum_client'"
+    assert made == ["Client('http://localhost')\n", [], "Client('http://localhost')\n", [no_client]]
 
 
 def test_the_client_has_the_version_the_licence_and_the_bounds_of_forum() -> None:

@@ -14,13 +14,26 @@ imports.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from forum import errors
+    from forum.app.extensions import Reply
     from forum.client import AsyncClient, Client
     from forum.features.gateway.wrapped_client import wrap
     from forum.features.recorder import events
-    from forum.features.recorder.public import (
+    from forum.features.recorder.api import (
+        budget,
+        close,
+        context,
+        effect,
+        flush,
+        gate,
+        open,  # noqa: A004  the word of the interface, like `gzip.open`
+        run,
+        span,
+        step,
+        traceparent,
+    )
+    from forum.features.recorder.engine_api import asubmit, deliberate, engine_of, route, submit
+    from forum.features.recorder.ledger_api import (
         Cause,
-        CouncilOutcome,
-        Dissent,
         FigureDifference,
         Figures,
         LaneInfo,
@@ -28,43 +41,19 @@ if TYPE_CHECKING:
         LedgerSummary,
         LogCheckpoint,
         ModelCalls,
-        Plan,
-        Recorder,
         ReplayedRun,
-        Reply,
         RunComparison,
         RunFigures,
         RunListing,
-        RunResult,
-        Task,
-        TaskOutcome,
-        TaskVerdict,
-        agent,
-        asubmit,
-        budget,
-        close,
-        context,
-        deliberate,
-        effect,
-        engine_of,
-        flush,
-        gate,
-        google_adk,
-        instrument,
-        langchain,
         ledger,
-        model,
-        open,  # noqa: A004  the word of the interface, like `gzip.open`
-        pydantic_ai,
-        route,
-        run,
-        span,
-        step,
-        submit,
-        tool,
-        traceparent,
     )
+    from forum.features.recorder.named_parts import agent, model, tool
+    from forum.features.recorder.public import google_adk, instrument, langchain, pydantic_ai
+    from forum.features.recorder.recorder import Recorder
+    from forum.features.recorder.run_results import RunResult, TaskOutcome, TaskVerdict
     from forum.features.symposium import sdk as symposium
+    from forum.runs.panel_outcome import CouncilOutcome, Dissent
+    from forum.runs.plan import Plan, Task
     from forum.verify import Report
 
 __all__ = [

@@ -18,7 +18,7 @@ from forum import tlog
 from forum.errors import Malformed, SignatureRejected
 from forum.ledger.entry import MAIN_STRAND, Entry, peek_kind
 from forum.ledger.kinds import Kinds, RunCloseFacts, Scope
-from forum.ledger.ports import EntryWrite, Store, decode_due_time
+from forum.ledger.ports import EntryWrite, Store, TreeReader, decode_due_time
 from forum.runs.council_end import Accord, CouncilCloseFacts
 from forum.runs.kinds import (
     CallFacts,
@@ -268,7 +268,7 @@ class LedgerGauges:
 
 
 def find_newest_checkpoint(
-    store: Store, holds: Callable[[bytes], bool], earlier: bytes | None = None
+    store: TreeReader, holds: Callable[[bytes], bool], earlier: bytes | None = None
 ) -> bytes | None:
     """Return the newest checkpoint that satisfies a predicate, or None.
 
@@ -290,7 +290,7 @@ def find_newest_checkpoint(
 
 
 def _search_between(
-    store: Store, holds: Callable[[bytes], bool], best: bytes | None, below: int, above: int
+    store: TreeReader, holds: Callable[[bytes], bool], best: bytes | None, below: int, above: int
 ) -> bytes | None:
     """Return the newest checkpoint between two sizes that satisfies a predicate.
 

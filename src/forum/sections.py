@@ -7,64 +7,57 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from forum.section_reader import (
-    FilePath,
-    FilePaths,
-    NamedSection,
-    SecretFile,
-    Section,
-    Sections,
-)
+from forum import section_reader
 
 Text = Annotated[str, Meta(min_length=1)]
 Quota = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
-class LedgerSection(Section, frozen=True):
+class LedgerSection(section_reader.Section, frozen=True):
     """The name of the log, and when what a run leaves behind is cleaned up."""
 
     origin: str = ""
     cleanup_days: Annotated[int, Meta(ge=1, le=100_000)] = 7
 
 
-class DatabaseSection(Section, frozen=True):
+class DatabaseSection(section_reader.Section, frozen=True):
     """The database of the ledger; without one it is a file."""
 
     url: str = ""
 
 
-class WorkerSection(Section, frozen=True):
+class WorkerSection(section_reader.Section, frozen=True):
     """How workers find runs."""
 
     runner: Literal["claims", "dbos", "temporal"] = "claims"
     temporal_address: str = ""
 
 
-class KeysSection(Section, frozen=True):
+class KeysSection(section_reader.Section, frozen=True):
     """The key files of the log."""
 
-    log: FilePath = ""
-    public: FilePath = ""
-    write: FilePath = ""
+    log: section_reader.FilePath = ""
+    public: section_reader.FilePath = ""
+    write: section_reader.FilePath = ""
 
 
-class WitnessSection(Section, frozen=True):
+class WitnessSection(section_reader.Section, frozen=True):
     """The policy of witnesses."""
 
-    policy: FilePath = ""
+    policy: section_reader.FilePath = ""
 
 
-class AgentsSection(Section, frozen=True):
+class AgentsSection(section_reader.Section, frozen=True):
     """The sandbox of agents' programs."""
 
     confine: bool = False
-    read: FilePaths = ()
-    write: FilePaths = ()
+    read: section_reader.FilePaths = ()
+    write: section_reader.FilePaths = ()
     connect: tuple[Text, ...] = ()
     env: tuple[Text, ...] = ()
 
 
-class ServerSection(Section, frozen=True):
+class ServerSection(section_reader.Section, frozen=True):
     """Defaults of the options of `forum serve`, which has the default values."""
 
     host: str = ""
@@ -74,11 +67,13 @@ class ServerSection(Section, frozen=True):
     max_body: Annotated[int, Meta(ge=1024)] = 1024
     open_loopback: bool = False
     require_keys: bool = False
-    tls_cert: FilePath = ""
-    tls_key: Annotated[SecretFile, Meta(title="the key of the server's certificate")] = ""
+    tls_cert: section_reader.FilePath = ""
+    tls_key: Annotated[
+        section_reader.SecretFile, Meta(title="the key of the server's certificate")
+    ] = ""
 
 
-class TenantQuota(NamedSection, frozen=True):
+class TenantQuota(section_reader.NamedSection, frozen=True):
     """What the operator lets a tenant have, from `[tenants.NAME]` of the operator's file."""
 
     runs_at_once: Quota | None = None
@@ -89,13 +84,13 @@ class TenantQuota(NamedSection, frozen=True):
     """Its part of a worker that serves several tenants, beside the parts of the others."""
 
 
-class NamedDatabaseSection(NamedSection, frozen=True):
+class NamedDatabaseSection(section_reader.NamedSection, frozen=True):
     """A further database, to which the logs of tenants can be moved."""
 
     url: str
 
 
-PROJECT_SECTIONS: Final[Sections] = {
+PROJECT_SECTIONS: Final[section_reader.Sections] = {
     "ledger": LedgerSection,
     "database": DatabaseSection,
     "worker": WorkerSection,
@@ -106,4 +101,4 @@ PROJECT_SECTIONS: Final[Sections] = {
     "databases": NamedDatabaseSection,
 }
 """The sections whose values are members of `Settings`."""
-SERVER_SECTIONS: Final[Sections] = {"server": ServerSection}
+SERVER_SECTIONS: Final[section_reader.Sections] = {"server": ServerSection}

@@ -1,4 +1,4 @@
-"""The errors of `forum.client`: those of `forum_client`, and each also of a family of Forum."""
+"""The errors of `forum.client`: those of the client, and each also of a family of Forum."""
 
 import pickle
 
@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 import forum.client.problems
-import forum_client
 from forum import errors
+from forum.client import _forum_client as forum_client
+from forum.client._forum_client import problems
 from forum.errors import ForumError, ProblemType
-from forum_client import problems
 
 FAMILIES: dict[str, type[ForumError]] = {
     "BadRequestProblem": errors.Invalid,

@@ -270,10 +270,10 @@ def render_operations(*, is_async: bool) -> str:
         "from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence",
         "from typing import Any, Literal",
         "",
-        "from forum_client import forms",
-        "from forum_client.api_request import ApiRequest, fill_path",
-        f"from forum_client.connection import {prefix}Connection, BodyContent, new_idempotency_key",
-        "from forum_client.run_events import RunEvent",
+        "from . import forms",
+        "from .api_request import ApiRequest, fill_path",
+        f"from .connection import {prefix}Connection, BodyContent, new_idempotency_key",
+        "from .run_events import RunEvent",
         "",
     ]
     for group, found in groups.items():
@@ -566,7 +566,7 @@ def _default(field: inspect.Field) -> str:
 _HEAD = f"""\
 # The Python client
 
-This page lists every method of `forum.Client`, which is also `forum_client.Client`.
+This page lists every method of `forum.Client`; `forum_client.Client` has the same.
 `AsyncClient` has the same methods: await them, and use `async for` for those that yield.
 [Use the Python client](../guides/use-the-python-client.md) shows how to begin.
 The forms are in `forum.client.forms`, the errors in `forum.client.problems`; where only

@@ -59,7 +59,7 @@ _DECISIONS_HEAD = """\
 
 Each page is one decision: its context, the decision, its consequences, and what was rejected. \
 A decision is never removed. A later page supersedes it, and its status says so. \
-A page may name modules as they were called when it was written; \
+Superseded pages name modules as they were called then; \
 [0087](0087-a-kernel-and-features-in-folders.md) has a table of where they are now.
 
 Generated from the pages by `just docs`; do not edit.

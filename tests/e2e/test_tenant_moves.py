@@ -20,7 +20,9 @@ from forum.engine import RunRequest
 from forum.errors import LogMoved, LogPaused, MoveRefused, StoreFailed
 from forum.features.tenants.service import TenantFolders
 from forum.runs.plan import single_task_plan
-from forum.stores.postgres import PostgresStore, find_database, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_reader import find_database
+from forum.stores.postgres_schema import upgrade_schema
 from tests.e2e.project import Project, project
 from tests.e2e.test_many_logs import call
 from tests.soak.cluster import Cluster, scratch_database

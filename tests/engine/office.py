@@ -35,12 +35,12 @@ from forum.engine import (
 )
 from forum.feature import load_kinds
 from forum.features import FEATURES
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, Kinds, Outcome
 from forum.ledger.log import Ledger
-from forum.ledger.ports import Amount, BudgetAccount, EntryWrite, Position, Store, Timer
+from forum.ledger.ports import Amount, BudgetAccount, EntryStore, EntryWrite, Position, Store, Timer
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.models import make_model
 from forum.runs.call_rules import CURRENT_RULES
@@ -78,7 +78,7 @@ class Cut(BaseException):
 class Power:
     """What a process lives on: it fails at one commit, before or after it, and for good."""
 
-    def __init__(self, store: Store, commits: int, *, persisted: bool) -> None:
+    def __init__(self, store: EntryStore, commits: int, *, persisted: bool) -> None:
         self._store, self._left, self._persisted = store, commits, persisted
         self.failed = False
 
@@ -149,9 +149,9 @@ class _Runner(LocalRunner):
         super().__init__(engine)
         self.lock, self.asked = asyncio.Lock(), False
 
-    async def enqueue_run(self, run: str) -> None:
+    def enqueue_run(self, run: str) -> None:
         self.asked = True
-        await super().enqueue_run(run)
+        super().enqueue_run(run)
 
 
 class Office:
@@ -199,7 +199,7 @@ class Office:
         beside = asyncio.ensure_future(_nothing() if meanwhile is None else meanwhile(self))
         attending = asyncio.ensure_future(self._attend(runner))
         for each in {run, *self.store.runs("", 1000)} - {LOG_RUN}:
-            await runner.enqueue_run(each)
+            runner.enqueue_run(each)
         try:
             while True:
                 runner.asked = False
@@ -220,8 +220,18 @@ class Office:
 
     def attend(self) -> None:
         """Look at the alarms at once, from another thread, while this office works."""
-        looking = self.engine.dispatch_due_runs(self._runner)
+        looking = self.dispatch_due_runs(self._runner.enqueue_run)
         asyncio.run_coroutine_threadsafe(looking, self._loop).result()
+
+    async def dispatch_due_runs(self, enqueue: Callable[[str], None]) -> bool:
+        """Do what is due, as a worker does; return whether more may be due."""
+        batch = await asyncio.to_thread(self.engine.claim_due)
+        for claim in batch.claims:
+            if not self.engine.wake_driver(claim) and (
+                not await self.engine.attend_to_reported(claim)
+            ):
+                enqueue(claim.run)
+        return batch.is_full
 
     def _rings_soon(self) -> bool:
         alarms = self.store.timers(None, 1000, due=False)
@@ -230,7 +240,7 @@ class Office:
     async def _attend(self, runner: "_Runner") -> None:
         while True:
             async with runner.lock:
-                await self.engine.dispatch_due_runs(runner)
+                await self.dispatch_due_runs(runner.enqueue_run)
             await asyncio.sleep(0.01)
 
     def do(self, order: RunRequest, run: str = RUN) -> Run:

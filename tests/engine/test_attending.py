@@ -8,56 +8,42 @@ from tests.engine.office import Office
 from tests.support import StoreFactory
 
 
-class Queue:
-    """A runner that only remembers what it was handed."""
-
-    def __init__(self) -> None:
-        self.runs: list[str] = []
-
-    async def enqueue_run(self, run: str) -> None:
-        """Remember it."""
-        self.runs.append(run)
-
-    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
-        """Nobody drives runs here."""
-
-
 def test_a_long_backlog_is_handed_on_piece_by_piece(office: Office) -> None:
     """A worker that is to stop must not first hand on whatever waits."""
     names = [f"run-{n:03}" for n in range(250)]
     for name in names:
         office.accept(RunRequest("Go.", single_task_plan("Go.")), name)
-    queue = Queue()
-    more = [asyncio.run(office.engine.dispatch_due_runs(queue)) for _ in range(6)]
-    at_first = list(queue.runs)
-    asyncio.run(office.engine.dispatch_due_runs(queue))
+    queue = list[str]()
+    more = [asyncio.run(office.dispatch_due_runs(queue.append)) for _ in range(6)]
+    at_first = list(queue)
+    asyncio.run(office.dispatch_due_runs(queue.append))
 
     assert more == [True] * 5 + [False]
     assert at_first == names
-    assert queue.runs == names  # they wait in the queue now, and are left alone for a while
+    assert queue == names  # they wait in the queue now, and are left alone for a while
 
 
 def test_workers_that_look_at_the_same_time_hand_on_each_run_once(factory: StoreFactory) -> None:
     """Otherwise a run costs more, the more workers there are."""
-    offices, queue = [Office(factory()) for _ in range(3)], Queue()
+    offices, queue = [Office(factory()) for _ in range(3)], list[str]()
     names = [f"run-{n:03}" for n in range(120)]
     for name in names:
         offices[0].accept(RunRequest("Go.", single_task_plan("Go.")), name)
 
     async def attend_all() -> None:
-        await asyncio.gather(*(office.engine.dispatch_due_runs(queue) for office in offices))
+        await asyncio.gather(*(office.dispatch_due_runs(queue.append) for office in offices))
 
     asyncio.run(attend_all())
 
-    assert sorted(queue.runs) == names
+    assert sorted(queue) == names
 
 
 def test_an_alarm_may_ring_for_days(office: Office) -> None:
     """A run that is driven elsewhere is never driven here: the pauses end at a heartbeat."""
     office.accept(RunRequest("Go.", single_task_plan("Go.")), "run")
-    queue = Queue()
+    queue = list[str]()
     for _ in range(1500):
-        asyncio.run(office.engine.dispatch_due_runs(queue))
+        asyncio.run(office.dispatch_due_runs(queue.append))
         office.store.reschedule(office.store.timers(None, 10, due=False), 0)
 
-    assert len(queue.runs) == 1500
+    assert len(queue) == 1500

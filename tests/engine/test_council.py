@@ -871,7 +871,7 @@ def test_a_symposium_that_is_cancelled_says_so_whoever_hears_of_it_first(
             cancel_run(office.ledger, RUN, PERSON)
             return
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(office.engine, "dispatch_due_runs", _attend_to_nothing)
+            meanwhile.setattr(office, "dispatch_due_runs", _attend_to_nothing)
             cancel_run(office.ledger, RUN, PERSON)
             office.engine.check_for_stops()
             await until(lambda: read_run(office.ledger, RUN).task("~turn.2").state.is_end)

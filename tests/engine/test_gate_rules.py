@@ -297,7 +297,7 @@ def test_workers_at_once_pay_no_more_than_the_sum_of_a_day(
 
     async def drive(office: Office, run: str) -> None:
         runner = LocalRunner(office.engine)
-        await runner.enqueue_run(run)
+        runner.enqueue_run(run)
         await runner.wait_until_idle()
 
     def work(number: int) -> None:

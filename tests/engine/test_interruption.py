@@ -195,7 +195,7 @@ def test_a_worker_that_stops_begins_no_other_call(office: Office) -> None:
 
     async def rest() -> bool:
         runner = LocalRunner(office.engine)
-        await runner.enqueue_run(RUN)
+        runner.enqueue_run(RUN)
         await until(lambda: bool(office.hands.calls))
         office.engine.stop_starting_tasks()
         await until(lambda: not office.engine.is_working)
@@ -226,7 +226,7 @@ def test_a_task_of_an_interrupted_run_is_not_begun(office: Office) -> None:
 
     async def drive() -> None:
         runner = LocalRunner(office.engine)
-        await runner.enqueue_tasks(RUN, ("a",))
+        runner.enqueue_tasks(RUN, ("a",))
         await runner.wait_until_idle()
 
     asyncio.run(drive())

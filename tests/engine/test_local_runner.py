@@ -1,41 +1,42 @@
 """The runner of replays and tests: nothing is forgotten, and nothing goes wrong in silence."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
 import pytest
 
-from forum.engine import Engine, LocalRunner
+from forum.engine import Claim, Engine, LocalRunner
 from forum.engine.signals import RunSignals
 from tests.support import Wrapped
 
-Work = Callable[..., Awaitable[None]]
+DriveRun = Callable[[Claim], AsyncIterator[tuple[str, ...]]]
+DriveTask = Callable[[str, str], Awaitable[None]]
 
 
-def runner_of(drive_run: Work, drive_task: Work) -> LocalRunner:
+def runner_of(drive: DriveRun, drive_task: DriveTask) -> LocalRunner:
     """Return a runner of an engine that works like this."""
-    return LocalRunner(cast(Engine, Wrapped(object(), drive_run=drive_run, drive_task=drive_task)))
+    return LocalRunner(cast(Engine, Wrapped(object(), drive=drive, drive_task=drive_task)))
 
 
 def test_what_goes_wrong_in_a_task_is_raised_while_its_run_goes_on() -> None:
     """A run whose task cannot be played again would wait for it for ever."""
     ended: list[str] = []
 
-    async def drive_run(run: str, runner: LocalRunner) -> None:
-        await runner.enqueue_tasks(run, ("a", "b"))
+    async def drive(claim: Claim) -> AsyncIterator[tuple[str, ...]]:
         try:
+            yield ("a", "b")
             await asyncio.sleep(60)
         finally:
-            ended.append(run)
+            ended.append(claim.run)
 
     async def drive_task(_run: str, task: str) -> None:
         await asyncio.sleep(0.01)
         raise LookupError(task)
 
     async def play() -> None:
-        runner = runner_of(drive_run, drive_task)
-        await runner.enqueue_run("run")
+        runner = runner_of(drive, drive_task)
+        runner.enqueue_run("run")
         await runner.wait_until_idle()
 
     with pytest.raises(LookupError):
@@ -46,13 +47,14 @@ def test_what_goes_wrong_in_a_task_is_raised_while_its_run_goes_on() -> None:
 def test_a_run_that_is_asked_for_while_it_goes_on_is_driven_once_more() -> None:
     """It may be over but for its end; a task that goes on is not driven twice."""
     driven: list[str] = []
+    runners: list[LocalRunner] = []
 
-    async def drive_run(run: str, runner: LocalRunner) -> None:
-        driven.append(run)
+    async def drive(claim: Claim) -> AsyncIterator[tuple[str, ...]]:
+        driven.append(claim.run)
         if len(driven) == 1:
             for _ in range(3):
-                await runner.enqueue_run(run)
-                await runner.enqueue_tasks(run, ("a",))
+                runners[0].enqueue_run(claim.run)
+                yield ("a",)
         await asyncio.sleep(0.01)
 
     async def drive_task(_run: str, task: str) -> None:
@@ -60,8 +62,9 @@ def test_a_run_that_is_asked_for_while_it_goes_on_is_driven_once_more() -> None:
         await asyncio.sleep(0.01)
 
     async def play() -> None:
-        runner = runner_of(drive_run, drive_task)
-        await runner.enqueue_run("run")
+        runner = runner_of(drive, drive_task)
+        runners.append(runner)
+        runner.enqueue_run("run")
         await runner.wait_until_idle()
         await runner.wait_until_idle()
 

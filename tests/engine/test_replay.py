@@ -18,10 +18,10 @@ from forum.engine import (
     replay_run,
 )
 from forum.errors import GateAlreadyDecided, ReplayMiss, StoreFailed
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
-from forum.ledger.ports import EntryWrite, Position, Store
+from forum.ledger.ports import EntryStore, EntryWrite, Position
 from forum.runs.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts, Why
 from forum.runs.plan import RunBudget, Task
 from forum.runs.policy import Answer, Role, Scripted, ScriptStep, ToolCall, ToolSpec
@@ -375,7 +375,7 @@ def test_a_paid_reply_outlives_a_database_that_is_away(factory: StoreFactory) ->
 class Outage:
     """A database that refuses some commits."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EntryStore) -> None:
         self._store, self._left, self.refused = store, 0, 0
 
     def begin(self, commits: int) -> None:

@@ -30,7 +30,13 @@ def postpone(office: Office) -> Timer:
 
 def drive_task(office: Office) -> None:
     """Drive the task as a worker does that has claimed it."""
-    asyncio.run(office.engine.drive_run(KEY, LocalRunner(office.engine)))
+
+    async def drive() -> None:
+        runner = LocalRunner(office.engine)
+        runner.enqueue_run(KEY)
+        await runner.wait_until_idle()
+
+    asyncio.run(drive())
 
 
 def test_a_worker_that_is_refused_leaves_the_timer(
@@ -64,7 +70,7 @@ def test_a_timer_that_is_lost_is_set_again(office: Office) -> None:
 
     async def drive() -> None:
         runner = LocalRunner(office.engine)
-        await runner.enqueue_run(RUN)
+        runner.enqueue_run(RUN)
         await until(lambda: office.store.timer(KEY, MAIN_STRAND) is not None)
         office.store.set_timers([Timer(KEY, MAIN_STRAND, None)])
         await until(lambda: office.store.timer(KEY, MAIN_STRAND) is not None)

@@ -23,7 +23,7 @@ from forum.errors import (
     WitnessRefused,
     WitnessUnreachable,
 )
-from forum.ledger.ports import Cosigner, Store
+from forum.ledger.ports import Cosigner, PublisherStore
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.write_tags import WriteKeys
 from forum.stores.state_files import FileCheckpointStore
@@ -285,7 +285,9 @@ def test_a_publisher_compares_what_it_signed_with_a_database_that_was_replaced(
             tiles += name == "read_tile"
             return getattr(world.store, name)
 
-    publisher = Publisher(cast("Store", Replaced()), world.key, world.guard, POLICY, control=keys)
+    publisher = Publisher(
+        cast("PublisherStore", Replaced()), world.key, world.guard, POLICY, control=keys
+    )
     world.grow(3)
     publisher.sign()
     factory.close()

@@ -11,7 +11,7 @@ import pytest
 from forum.errors import ConcurrentUpdate
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import LEDGER_KINDS
-from forum.ledger.ports import Store
+from forum.ledger.ports import PublisherStore, Store
 from forum.ledger.run_directory import RunDirectory
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import RUNS_STRAND
@@ -97,7 +97,7 @@ def test_a_drain_ends_while_others_append(store_factory: StoreFactory) -> None:
         store.advance_head(*arguments)
         other.append(chain.take(2))
 
-    given = Sequencer(cast("Store", Wrapped(store, advance_head=append_more))).drain()
+    given = Sequencer(cast("PublisherStore", Wrapped(store, advance_head=append_more))).drain()
 
     assert (given, swaps) == (3, 1)
     assert store.head().size == 3
@@ -250,7 +250,7 @@ def test_entries_appended_during_a_batch_stay_pending(store_factory: StoreFactor
         append_runs(other, 1)
         store.advance_head(*arguments)
 
-    wrapped = cast("Store", Wrapped(store, advance_head=append_more))
+    wrapped = cast("PublisherStore", Wrapped(store, advance_head=append_more))
     directory_sequencer(wrapped).sequence_batch()
     assert (store.head().size, store.backlog()) == (3, 2)
     directory_sequencer(store).drain()

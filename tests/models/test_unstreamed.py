@@ -131,7 +131,7 @@ def test_an_unknown_model_is_no_missing_version() -> None:
 
 def test_an_answer_in_one_piece_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not read to its end costs what was reserved."""
-    monkeypatch.setattr("forum.models.provider_http.MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr("forum.runs.server_sent_events.MAX_EVENT_BYTES", 100)
     with serving(in_one_piece(_chat(content="x" * 200)), say("fits")) as provider:
         reply = ask(spec_of(provider))
 

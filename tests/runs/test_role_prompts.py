@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.ledger.kinds import Outcome
 from forum.runs.acceptance_criteria import (
     Check,

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from forum.ledger.ports import Reader
-from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.sqlite import open_reader
 from tests.soak.cluster import Cluster
 from tests.soak.orders import ORIGIN

@@ -73,7 +73,7 @@ def let_wait(made: Project, names: list[str]) -> None:
             for start in range(0, len(names), _AT_ONCE):
                 for run in names[start : start + _AT_ONCE]:
                     await asyncio.to_thread(accept_run, ledger, run, ORDER, "soak")
-                    await runner.enqueue_run(run)
+                    runner.enqueue_run(run)
                 await runner.wait_until_idle()
                 print(f"\r{start} of {len(names)} wait", end="", file=sys.stderr)
             print(file=sys.stderr)

@@ -50,7 +50,7 @@ TESTS_OF = {
     "ledger/access": ["surfaces/test_access_keys", "ledger/test_log"],
     "ledger/zip_archive": ["verify/test_bundle"],
     "ledger/bundle": ["verify/test_bundle"],
-    "ledger/ports": ["ledger/test_sequencer", "ledger/test_publisher"],
+    "ledger/ports/publishing": ["ledger/test_sequencer", "ledger/test_publisher"],
     "ledger/sequencer": ["ledger/test_sequencer", "ledger/test_publisher"],
     "verify/entry_checker": [
         "verify/test_entry_checker",
@@ -218,15 +218,16 @@ def sample(rooms: list[str], count: int, seed: int) -> Iterator[Mutant]:
     """Choose changes: as many in each room, at random."""
     chance = random.Random(seed)
     for room in rooms:
-        modules = sorted((ROOT / "src/forum" / room).glob("*.py"))
+        modules = sorted((ROOT / "src/forum" / room).rglob("*.py"))
         found = [m for path in modules if path.name != "__init__.py" for m in mutants_of(path)]
         yield from chance.sample(found, min(len(found), -(-count // len(rooms))))
 
 
 def tests_for(module: str, *, own_only: bool) -> list[str]:
     """Return the tests that hold a module: its own first, then the others of its room."""
-    room, name = Path(module).parts[-2], Path(module).stem
-    own = [f"tests/{test}.py" for test in TESTS_OF.get(f"{room}/{name}", [f"{room}/test_{name}"])]
+    path = Path(module).relative_to("src/forum")
+    room, key = path.parts[0], path.with_suffix("").as_posix()
+    own = [f"tests/{test}.py" for test in TESTS_OF.get(key, [f"{room}/test_{path.stem}"])]
     folder = ROOT / "tests" / room
     others = [] if own_only and (ROOT / own[0]).exists() else sorted(folder.glob("test_*.py"))
     others.sort(key=lambda path: path.stat().st_size)

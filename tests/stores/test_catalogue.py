@@ -11,9 +11,11 @@ import psycopg
 import pytest
 
 from forum.ledger.ports import CatalogueCheck
-from forum.stores import postgres, sql_store, sqlite
+from forum.stores import postgres_schema, sql_schema, sqlite
 from forum.stores.catalogue import load_postgres_forms
-from forum.stores.postgres import PostgresReader, PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_reader import PostgresReader
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from tests.soak.cluster import scratch_database
 from tests.stores import postgres_catalogue
@@ -177,16 +179,16 @@ def test_every_way_of_an_upgrade_ends_in_an_expected_catalogue(
     """Partitions before or after tags are required, and before or after rows: all are honest."""
     with scratch_database(postgres_url) as url:
         with monkeypatch.context() as old:
-            old.setattr(postgres, "_PARTITION_MIGRATION", first_partitioned)
+            old.setattr(postgres_schema, "_PARTITION_MIGRATION", first_partitioned)
             upgrade_schema(url)
         checks = [check_store(url)]
-        postgres.partition_database(url, 4)
+        postgres_schema.partition_database(url, 4)
         checks.append(check_store(url))
         upgrade_schema(url, post=True)
         checks.append(check_store(url))
         with connect(url, Purpose.LONG) as db:
             db.execute("SELECT setval('forum.strand_id_seq', 100)")
-            postgres.add_partitions(db, 20)
+            postgres_schema.add_partitions(db, 20)
         checks.append(check_store(url))
 
     assert checks == [HONEST] * 4
@@ -210,7 +212,7 @@ def test_every_state_of_a_ledger_file_is_expected(tmp_path: Path) -> None:
     checks.append(store.check_catalogue())
     store.close()
     with sqlite3.connect(old, isolation_level=None) as db:
-        for migration in sql_store.load_migrations("sqlite")[: sql_store.BASE_SCHEMA_VERSION]:
+        for migration in sql_schema.load_migrations("sqlite")[: sql_schema.BASE_SCHEMA_VERSION]:
             db.executescript(migration.sql)
             db.execute(f"PRAGMA user_version = {migration.number}")
         db.execute("INSERT INTO log (origin, root) VALUES (?, x'')", (ORIGIN,))
@@ -262,7 +264,7 @@ def test_other_migrations_than_those_of_this_release_are_not_compared(
 
 def test_every_statement_names_the_schema_of_its_tables() -> None:
     """The search path has no schema of ours, and must not: it would have those of others, too."""
-    statements = sql_store.load_queries("postgres")
+    statements = sql_schema.load_queries("postgres")
     relations = [name.split() for name in load_postgres_forms()]
     tables = "|".join(name for kind, *_, name in relations if kind == "relation")
     unqualified = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(?:{tables})\b")

@@ -93,10 +93,13 @@ def test_a_cancelled_run_begins_no_further_call(home: Project) -> None:
 MAX_IDLE_CONNECTIONS = 4
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
 LOCK = "SELECT pg_advisory_lock(hashtext('forum.worker'), hashtext(%s))"
-END_LISTENER = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE application_name = %s AND query = 'LISTEN forum_due'
+WORKER_LOCKS = """
+FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
+AND classid = (hashtext('forum.worker')::bigint & 4294967295)::oid
+AND objid = (hashtext(%s)::bigint & 4294967295)::oid
 """
+COUNT_WAITING = f"SELECT count(*) {WORKER_LOCKS} AND NOT granted"
+END_HOLDER = f"SELECT count(pg_terminate_backend(pid)) {WORKER_LOCKS} AND granted"
 
 
 @pytest.mark.postgres
@@ -127,10 +130,9 @@ def test_a_worker_gives_its_connections_back_soon_after_its_work(
 @pytest.mark.postgres
 def test_a_worker_without_its_lock_begins_no_call(tmp_path: Path, postgres_url: str) -> None:
     """Others may think that it is gone, and begin the same call."""
-    url = make_conninfo(postgres_url, application_name=tmp_path.name)
     plan = Plan((Task("first", "Go."), Task("second", "Go.", needs=("first",))))
     with (
-        project(tmp_path / "project", url, runner="claims") as home,
+        project(tmp_path / "project", postgres_url, runner="claims") as home,
         psycopg.connect(postgres_url, autocommit=True) as db,
         ThreadPoolExecutor(1) as threads,
         home.forum.runs.run_worker() as worker,
@@ -139,9 +141,11 @@ def test_a_worker_without_its_lock_begins_no_call(tmp_path: Path, postgres_url: 
         eventually(lambda: count_calls(home, started) == 1)
         # Granted when the session of the worker is gone; until then the worker cannot hold its own.
         with psycopg.connect(postgres_url, autocommit=True) as holder:
+            # Whatever fails here, the statement ends: the connection is not closed before.
+            holder.execute("SET lock_timeout = '10s'")
             waiting = threads.submit(holder.execute, LOCK, (worker.id,))
-            sleep(0.2)
-            assert db.execute(END_LISTENER, (tmp_path.name,)).fetchone() == (1,)
+            eventually(lambda: db.execute(COUNT_WAITING, (worker.id,)).fetchone() == (1,))
+            assert db.execute(END_HOLDER, (worker.id,)).fetchone() == (1,)
             waiting.result(timeout=10)
             fresh = home.submit(RunRequest("Go.", single_task_plan("Go."), slow(1)))
             eventually(lambda: tasks_of(home, started)["first"].state.is_end)

@@ -17,7 +17,7 @@ from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
 from forum.runs.kinds import AcceptedFacts
 from forum.stores import publisher_loop
-from forum.stores.postgres import upgrade_schema
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.publisher_loop import PublisherLoop
 from forum.stores.state_files import FileCheckpointStore
 from forum.tlog import WitnessPolicy

@@ -10,7 +10,8 @@ from forum.errors import CommitsLost, PositionTaken, ServerReplaced, StoreConnec
 from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.sequencer import Sequencer
-from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import upgrade_schema
 from tests.soak.cluster import Cluster, Standby
 from tests.support import Chain, data_of, fresh_origin
 

@@ -12,9 +12,10 @@ import pytest
 
 from forum.errors import DatabaseInUse, PositionTaken
 from forum.ledger.body import text_content
-from forum.stores import postgres, postgres_partitions, postgres_upgrade
-from forum.stores.postgres import PostgresStore, partition_database, upgrade_schema
-from forum.stores.sql_store import load_queries
+from forum.stores import postgres_partitions, postgres_schema, postgres_upgrade
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import partition_database, upgrade_schema
+from forum.stores.sql_schema import load_queries
 from tests.soak.cluster import scratch_database
 from tests.stores.statements import postgres_plan
 from tests.support import Chain, data_of
@@ -29,7 +30,7 @@ KILLED_STEPS = range(1, 14, 3)
 # Prints a line after each statement of the conversion and waits, so that it can be killed there.
 PAUSED = """
 import sys
-from forum.stores import postgres, postgres_partitions
+from forum.stores import (postgres, postgres_partitions, postgres_schema)
 plain = postgres_partitions._execute
 def paused(*args, **parts):
     result = plain(*args, **parts)
@@ -37,7 +38,7 @@ def paused(*args, **parts):
     sys.stdin.readline()
     return result
 postgres_partitions._execute = paused
-postgres.partition_database(sys.argv[1])
+postgres_schema.partition_database(sys.argv[1])
 """
 
 
@@ -54,7 +55,7 @@ def old_database(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """Return a database of a release without partitions, brought up to date."""
     with scratch_database(postgres_url) as url:
         with monkeypatch.context() as old:
-            old.setattr(postgres, "_PARTITION_MIGRATION", 0)
+            old.setattr(postgres_schema, "_PARTITION_MIGRATION", 0)
             upgrade_schema(url)
         yield url
 

@@ -22,10 +22,17 @@ from forum.errors import (
 from forum.ledger.body import text_content
 from forum.ledger.ports import Amount, BudgetAccount, BudgetCharge, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
-from forum.stores import postgres, sql_store
+from forum.stores import (
+    postgres,
+    postgres_appending,
+    postgres_schema,
+    postgres_sessions,
+    sql_schema,
+)
 from forum.stores.group_commit import GroupCommitter
-from forum.stores.postgres import PostgresStore, upgrade_schema
-from forum.stores.sql_store import missing_migrations
+from forum.stores.postgres import PostgresStore
+from forum.stores.postgres_schema import upgrade_schema
+from forum.stores.sql_schema import missing_migrations
 from tests.soak.cluster import scratch_database
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 
@@ -84,14 +91,14 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
     chain = Chain("o")
     with monkeypatch.context() as old:
         old.setattr(
-            sql_store,
+            sql_schema,
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:1],
         )
-        old.setattr(postgres, "separate_logs", lambda _db: None)
-        old.setitem(vars(postgres)["_SQL"], "append", APPEND_OF_THE_FIRST_RELEASE)
+        old.setattr(postgres_schema, "separate_logs", lambda _db: None)
+        old.setitem(postgres_sessions.QUERIES, "append", APPEND_OF_THE_FIRST_RELEASE)
         first = upgrade_schema(empty_database)
-        old.setattr(sql_store, "missing_migrations", lambda *_, **__: [])
+        old.setattr(sql_schema, "missing_migrations", lambda *_, **__: [])
         store = PostgresStore(empty_database, "o")
         store.append(chain.take(2))
         store.close()
@@ -117,7 +124,7 @@ def test_a_deadlock_with_a_stranger_is_tried_again(
 
     Nothing was committed, and that is known: to call the connection lost would be wrong.
     """
-    monkeypatch.setattr(postgres, "_MAX_ATTEMPTS", attempts)
+    monkeypatch.setattr(postgres_appending, "_MAX_ATTEMPTS", attempts)
     url, name = named(postgres_url)
     store = PostgresStore(url, fresh_origin())
     chain, cap = Chain(store.origin), Amount(calls=9)

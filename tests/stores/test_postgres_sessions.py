@@ -20,8 +20,9 @@ from forum.errors import (
     StoreTimedOut,
     TransactionPooler,
 )
-from forum.stores.postgres import PostgresStore, upgrade_schema
+from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_connections import PostgresConnections, translate_errors
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.postgres_sessions import LimitedSession, Purpose, RetryDelay, connect
 from tests.networks import SeparateNetwork, can_make_networks
 from tests.poolers import pooled
@@ -228,6 +229,20 @@ def test_a_session_that_listens_finds_out_that_nobody_speaks(
         proxy.hangs.set()
         with pytest.raises(psycopg.OperationalError, match="has not replied"):
             _listen(db, 20)
+
+
+def test_a_session_that_was_just_opened_is_not_asked_whether_it_lives(postgres_url: str) -> None:
+    """Its server has just replied; each worker opens such a session, and most are idle."""
+    query = "SELECT query FROM pg_stat_activity WHERE pid = %s"
+    with (
+        connect(postgres_url, Purpose.SESSION, autocommit=True) as db,
+        psycopg.connect(postgres_url) as other,
+    ):
+        db.execute("LISTEN some_channel")
+        db.receive(0.1)
+        last = other.execute(query, (db.info.backend_pid,)).fetchone()
+
+    assert last == ("LISTEN some_channel",)
 
 
 def _listen(db: LimitedSession, seconds: float) -> None:

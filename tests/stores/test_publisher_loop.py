@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from forum.errors import GuardMissing, StoreConnectionLost, StoreFailed, WitnessUnreachable
-from forum.ledger.ports import Cosigner, Store
+from forum.ledger.ports import Cosigner, PublisherStore, Store
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 from forum.stores import publisher_loop as module
 from forum.stores.publisher_loop import PublisherLoop
@@ -67,7 +67,7 @@ def test_a_log_is_sequenced_and_signed_by_itself(log: Log) -> None:
 class BusySequencer(Sequencer):
     """Finds entries in every batch: first those that a crash left, then those of busy writers."""
 
-    def __init__(self, store: Store, *first: int) -> None:
+    def __init__(self, store: PublisherStore, *first: int) -> None:
         super().__init__(store)
         self.batches, self._first = 0, list(first)
 

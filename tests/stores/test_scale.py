@@ -20,7 +20,7 @@ import forum
 from benchmarks.bulk import MEASURED, PENDING, LoadedLog, load_postgres, load_sqlite
 from forum.ledger.ports import Store
 from forum.stores.postgres import PostgresStore
-from forum.stores.sql_store import load_queries
+from forum.stores.sql_schema import load_queries
 from forum.stores.sqlite import SqliteStore
 from tests.soak.cluster import scratch_database
 from tests.stores.statements import (
@@ -47,6 +47,8 @@ GROWING = frozenset(
 )
 """Tables that grow with a log, or with the number of logs; workers and migrations are few."""
 
+_PARTS = "stores/sql_"
+"""How the paths begin of the modules that hold the parts of a store."""
 SCANNERS = frozenset(
     {
         *("verify/ledger_audit.py", "verify/table_audit.py", "verify/epoch_audit.py"),
@@ -256,14 +258,16 @@ def test_only_who_reads_everything_anyway_uses_statements_that_do() -> None:
     # A method that is nothing but another way to such a statement.
     doors |= {
         name
-        for name, node in _nodes(trees["stores/sql_store.py"])
+        for path, tree in trees.items()
+        if path.startswith(_PARTS)
+        for name, node in _nodes(tree)
         if isinstance(node, ast.Call) and _calls(node, doors)
     }
     users = {
         _where(path, name)
         for path, tree in trees.items()
         for name, node in _nodes(tree)
-        if _calls(node, doors) and not (path == "stores/sql_store.py" and name in doors)
+        if _calls(node, doors) and not (path.startswith(_PARTS) and name in doors)
     }
 
     assert doors == {

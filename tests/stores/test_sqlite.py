@@ -17,8 +17,8 @@ from forum.ledger.body import CHUNK_SIZE, BytesContent
 from forum.ledger.conditions import StoreCondition
 from forum.ledger.ports import Amount, BudgetAccount, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
-from forum.stores import sql_store, sqlite
-from forum.stores.sql_store import missing_migrations
+from forum.stores import sql_schema, sqlite_connections
+from forum.stores.sql_schema import missing_migrations
 from forum.stores.sqlite import SqliteStore, open_reader
 from forum.stores.store_monitor import StoreMonitor
 from tests.support import Chain, StoreFactory, data_of, entries_of, fresh_origin
@@ -64,7 +64,7 @@ def test_a_body_that_is_being_read_is_not_erased_in_part(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a snapshot shows it the files must hold it; to say it is gone would be a lie."""
-    monkeypatch.setattr(sqlite, "_BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(sqlite_connections, "_BUSY_TIMEOUT_S", 0.05)
     factory = StoreFactory(path)
     store, chain = factory(), Chain(factory.origin)
     record = chain.next(text=BytesContent(b"to be erased"))
@@ -114,7 +114,7 @@ def test_a_path_is_not_taken_for_an_address(tmp_path: Path) -> None:
 
 def test_a_ledger_is_durable_before_it_acknowledges(path: Path) -> None:
     """Without synchronous=FULL a power cut takes entries that were acknowledged."""
-    connection = sqlite._connect(path)  # noqa: SLF001  these settings are those of a connection
+    connection = sqlite_connections.connect(path)  # these settings are those of a connection
     levels = [
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("synchronous", "secure_delete", "journal_mode")
@@ -170,7 +170,7 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
     chain = Chain(factory.origin)
     with monkeypatch.context() as old:
         old.setattr(
-            sql_store,
+            sql_schema,
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:1],
         )
@@ -196,7 +196,7 @@ def test_what_an_older_release_writes_beside_us_is_sequenced(
     chain = Chain(factory.origin)
     with monkeypatch.context() as old:
         old.setattr(
-            sql_store,
+            sql_schema,
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:3],
         )

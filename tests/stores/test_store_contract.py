@@ -33,7 +33,7 @@ from forum.ledger.ports import (
     TreeHead,
 )
 from forum.ledger.sequencer import Sequencer
-from forum.stores import postgres, sql_store
+from forum.stores import postgres_appending, sql_appending, sql_queries
 from forum.stores.group_commit import GroupCommitter
 from forum.stores.postgres import PostgresStore
 from forum.tlog import EMPTY_ROOT, Checkpoint, Hash, Note, Signature, TileId, Tree
@@ -370,7 +370,7 @@ def test_entries_are_read_across_all_borders(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From anywhere to anywhere, whatever batches and pages lie between; none behind the end."""
-    monkeypatch.setattr(sql_store, "PAGE_ROWS", 10)
+    monkeypatch.setattr(sql_queries, "PAGE_ROWS", 10)
     store = store_factory()
     chains = [Chain(store_factory.origin, strand=name) for name in "ab"]
     for size in (1, 4, 2, 9):
@@ -406,7 +406,7 @@ def test_strands_are_read_with_and_without_indexes(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that takes up a strand finds all of it, from wherever it asks, page by page."""
-    monkeypatch.setattr(sql_store, "PAGE_ROWS", 3)
+    monkeypatch.setattr(sql_queries, "PAGE_ROWS", 3)
     store, origin = store_factory(), store_factory.origin
     chains = [Chain(origin, run, name) for run in ("r1", "r2") for name in ("main", "Z", "a/b")]
     for chain in chains:
@@ -430,8 +430,8 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     """Many strands are one look; where pages end, nothing is left out and nothing comes twice."""
-    monkeypatch.setattr(sql_store, "PAGE_ROWS", page)
-    monkeypatch.setattr(sql_store, "MAX_SMALL_BODY_BYTES", 4)
+    monkeypatch.setattr(sql_queries, "PAGE_ROWS", page)
+    monkeypatch.setattr(sql_queries, "MAX_SMALL_BODY_BYTES", 4)
     store, other = store_factory(), Chain(store_factory.origin, "other")
     chains = [Chain(store.origin, "run", f"s{nth}") for nth in range(6)]
     contents = [
@@ -567,7 +567,7 @@ def test_checkpoints_are_kept_by_size(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for each size; more cosignatures replace fewer, never the other way round."""
-    monkeypatch.setattr(sql_store, "PAGE_ROWS", 2)
+    monkeypatch.setattr(sql_queries, "PAGE_ROWS", 2)
     store = store_factory()
     store.append(Chain(store_factory.origin).take(9))
     sequence(store)
@@ -664,7 +664,7 @@ def test_a_long_backlog_is_estimated_from_its_ends(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked at four times a second: with the sequencer away, that must not take longer."""
-    monkeypatch.setattr(sql_store, "_SAMPLE_ROWS", 10)
+    monkeypatch.setattr(sql_appending, "_SAMPLE_ROWS", 10)
     store, other = store_factory(), store_factory.beside()
     stranger, chain, strange = other(), Chain(store_factory.origin), Chain(other.origin)
     estimates = []
@@ -683,7 +683,7 @@ def test_a_long_backlog_may_go_while_it_is_estimated(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The estimate reads twice, and a sequencer commits at any time: also between the two."""
-    monkeypatch.setattr(sql_store, "_SAMPLE_ROWS", 10)
+    monkeypatch.setattr(sql_appending, "_SAMPLE_ROWS", 10)
     store, chain = store_factory(), Chain(store_factory.origin)
     for _ in range(30):
         store.append(chain.take(1))
@@ -894,7 +894,7 @@ def test_groups_that_charge_the_same_runs_do_not_stand_in_each_others_way(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes come to the same runs in opposite orders; locked as they come: a deadlock."""
-    monkeypatch.setattr(postgres, "_MAX_ATTEMPTS", 1)
+    monkeypatch.setattr(postgres_appending, "_MAX_ATTEMPTS", 1)
     stores, runs = [store_factory() for _ in range(2)], [f"{n}" for n in range(8)]
     opened = tuple(OpenBudgetAccount(run, Amount(calls=NO_LIMIT)) for run in runs)
     stores[0].append([Chain(store_factory.origin).next(effects=opened)])

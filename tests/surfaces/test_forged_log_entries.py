@@ -131,7 +131,7 @@ def test_an_entry_of_the_log_that_nobody_can_read_is_set_aside(forum: Forum, str
 def test_an_entry_of_the_log_that_nobody_can_read_is_not_signed(forum: Forum, strand: str) -> None:
     """Whoever has the write key and the database gives it an index."""
     forge(forum, strand, "hold/1", tagged=True, facts='{"nonsense":1}')
-    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+    with patch("forum.ledger.own_entries.is_foreign_to_own", return_value=False):
         Sequencer(forum.store).drain()
 
     with pytest.raises(SigningRefused):

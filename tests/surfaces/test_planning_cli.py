@@ -51,6 +51,7 @@ def test_lanes_and_plans_read_as_text(terminal: Terminal) -> None:
     """A person sees what each lane is for, who would do what, and the limits."""
     lanes = terminal.call("lanes").stdout
     plan = terminal.call("plan", REQUEST, "--max-usd", "0.50", "--gate", "plan").stdout
+    wide = terminal.call("plan", f"Please: {REQUEST} " * 9).stdout
     team = terminal.call("plan", REQUEST, "--team").stdout
 
     assert "Changes code." in lanes
@@ -62,6 +63,8 @@ def test_lanes_and_plans_read_as_text(terminal: Terminal) -> None:
         "limits    $0.50\n"
         "approval  of plan\n"
     )
+    assert wide.count("\n") > plan.count("\n") - 1
+    assert "\\n" not in wide
     assert "a team plans them when the run begins" in team
     assert terminal.call("plan", REQUEST, "--lane", "no-such").exit_code == 2
 

@@ -75,6 +75,7 @@ def test_what_is_not_sure_is_said_with_what_submit_does(
 
     assert words in result.stdout
     assert "nearest" in result.stdout
+    assert "\\n" not in result.stdout  # a long line is wrapped
     assert (found["lane"], found["next"]) == (None, follows)
     assert (result.stdout.startswith("left to the Classifier")) == (follows == "classifier")
 

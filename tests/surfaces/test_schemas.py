@@ -19,9 +19,9 @@ from forum.ledger.ports import Amount
 from forum.runs.agent_inspection import AgentInspection, KeyStatus
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
-from forum.surfaces.schemas.fields import amount_form
+from forum.surfaces.schemas.fields import amount_form, fill
 from forum.surfaces.schemas.gates import DecisionForm, GatesForm, ShownGateForm
-from forum.surfaces.schemas.lanes import LaneForm, RouteForm, lane_form
+from forum.surfaces.schemas.lanes import LaneForm, RouteForm
 from forum.surfaces.schemas.ledger import (
     CheckpointForm,
     EntriesForm,
@@ -166,7 +166,7 @@ def test_a_model_says_what_is_known_of_its_key_and_never_the_key() -> None:
 def test_every_lane_of_the_roster_has_its_form() -> None:
     """What a lane is for is told; how requests for it are known is the router's business."""
     for lane in load_roster(None).lanes:
-        form = lane_form(lane)
+        form = fill(LaneForm, lane)
 
         assert msgspec.json.decode(msgspec.json.encode(form), type=LaneForm) == form
         assert (form.name, form.does) == (lane.name, lane.does)

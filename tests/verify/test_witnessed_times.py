@@ -335,7 +335,7 @@ def test_a_writer_cannot_invent_a_cosignature(recorded: Recorded) -> None:
     facts = WitnessedFacts(newest.size, newest.root.hex(), (str(named),))
     recorded.ledger.append_log_entry(Draft("witnessed", "system", facts), "witnessed")
     # An honest sequencer sets the row aside: nobody else writes to its strand.
-    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+    with patch("forum.ledger.own_entries.is_foreign_to_own", return_value=False):
         Sequencer(recorded.store).drain()
     recorded.publish()
     assert Problem.SIGNATURE_REJECTED in problems(recorded.verify())

@@ -185,7 +185,7 @@ def record_forged(world: World, records: Iterable[WitnessedFacts]) -> None:
         draft = Draft(f"forged/{facts.size}/{number}", "tester", facts)
         world.ledger.append_log_entry(draft, WITNESSED_STRAND)
     # An honest sequencer sets the rows aside: nobody else writes to its strand.
-    with patch("forum.ledger.sequencer.is_foreign_to_own", return_value=False):
+    with patch("forum.ledger.own_entries.is_foreign_to_own", return_value=False):
         Sequencer(world.store).drain()
 
 

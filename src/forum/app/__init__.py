@@ -45,44 +45,6 @@ from forum.app.witnesses import Witnesses, find_witnesses
 if TYPE_CHECKING:
     from forum.app.reports import ReportOperations
 
-__all__ = [
-    "KINDS",
-    "MAX_SCANNED_RUNS",
-    "OPERATOR",
-    "Approver",
-    "ArchiveResult",
-    "BudgetStatus",
-    "CostAxis",
-    "CostSum",
-    "CostTable",
-    "EpochStart",
-    "ExplainedGate",
-    "Forum",
-    "GateOrigin",
-    "ListedRun",
-    "LocatedGate",
-    "LogFigures",
-    "QuotaUse",
-    "RunPage",
-    "RunQuery",
-    "RunReads",
-    "RunView",
-    "bind_sockets",
-    "build_secret_mask",
-    "is_pack_file",
-    "key_variables",
-    "new_run_id",
-    "new_salt",
-    "now",
-    "open_bundle",
-    "partition_database",
-    "read_password",
-    "upgrade_database",
-    "verify_bundle_file",
-    "view_record",
-    "write_files",
-]
-
 
 class Forum(ProjectContext):
     """One ledger, with a part for each kind of operation."""

@@ -110,7 +110,7 @@ def upgrade_database(
     `UpgradeBlocked`.
     """
     with require_extra("postgres"):
-        from forum.stores.postgres import upgrade_schema
+        from forum.stores.postgres_schema import upgrade_schema
 
     return upgrade_schema(settings.database, post=post, report=report) if settings.database else []
 
@@ -123,11 +123,11 @@ def partition_database(
     Raises `DatabaseInUse` and `UpgradeBlocked`.
     """
     with require_extra("postgres"):
-        from forum.stores import postgres
+        from forum.stores import postgres_schema
 
     if not settings.database:
         return []
-    return postgres.partition_database(settings.database, report=report)
+    return postgres_schema.partition_database(settings.database, report=report)
 
 
 def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":

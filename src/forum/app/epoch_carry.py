@@ -51,7 +51,7 @@ class SourceCheck:
 
     def __init__(
         self,
-        reader: ports.Reader,
+        reader: ports.EntryReader,
         log_keys: tuple[VerifierKey, ...],
         write_keys: WriteKeys | None,
         control: WriteKeys | None,

@@ -10,46 +10,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
-from forum import __version__, tlog
-from forum.app.environment import (
-    KINDS,
-    OPERATOR,
-    now,
-    pending_write_keys_path,
-)
+from forum import __version__, errors, tlog
+from forum.app import environment
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.witnesses import Witnesses, find_witnesses
-from forum.errors import (
-    CommitsLost,
-    EntryLost,
-    ForumError,
-    GuardMissing,
-    KeyUnreadable,
-    LogEnded,
-    LogKeyChanged,
-    LogKeyMissing,
-    NoLedger,
-    RollbackDetected,
-    RotationRefused,
-    StoreConnectionLost,
-    TamperDetected,
-    WrongWriteKey,
-)
-from forum.ledger import kinds
+from forum.ledger import key_rotation, kinds
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import text_content
 from forum.ledger.entry import LOG_RUN
 from forum.ledger.epochs import name_epoch, split_epoch
-from forum.ledger.key_rotation import (
-    KEYS_STRAND,
-    MAX_ROTATIONS,
-    find_key_rotations,
-    sign_rotation,
-)
 from forum.ledger.log import Ledger, check_strand_head, read_strand_entries
-from forum.ledger.ports import Reader, Store
+from forum.ledger.ports import EntryReader, Reader, TreeReader
 from forum.ledger.row_checks import has_tree
 from forum.ledger.sequencer import Publication
 from forum.ledger.strand import (
@@ -67,7 +40,13 @@ if TYPE_CHECKING:
     from forum.stores.state_files import FileCheckpointStore
 
 
-_UNSIGNABLE = (CommitsLost, EntryLost, GuardMissing, RollbackDetected, TamperDetected)
+_UNSIGNABLE = (
+    errors.CommitsLost,
+    errors.EntryLost,
+    errors.GuardMissing,
+    errors.RollbackDetected,
+    errors.TamperDetected,
+)
 """Errors of a log that cannot be signed any further; its next epoch is the way on."""
 
 
@@ -115,7 +94,7 @@ class KeyOperations:
             files = (self._project.settings.key_file, self._project.settings.public_key_file)
             fresh = not any(path.exists() for path in files)
             if fresh:
-                with suppress(NoLedger):
+                with suppress(errors.NoLedger):
                     self._project.key  # noqa: B018  raises if this machine remembers a log here
                 self._make_key()
             self.write_public_key()
@@ -160,7 +139,7 @@ class KeyOperations:
                 epochs = (ProjectEpoch(old_key.name, (str(old_key.verifier()),)),)
             replaced = project.replaced if project else ()
             if epochs:
-                replaced = (*replaced, ReplacedLogs(epochs, now()))
+                replaced = (*replaced, ReplacedLogs(epochs, environment.now()))
             names = {epoch.origin for past in replaced for epoch in past.epochs}
             key = tlog.SigningKey(os.urandom(32), self._unused_origin(names))
             self._make_folder()
@@ -173,7 +152,7 @@ class KeyOperations:
                 self._project.registry.forget(project)
             tags = self._project.settings.write_key_file
             if tags.exists():
-                tags.replace(tags.with_name(f"{tags.name}.replaced-{now()}"))
+                tags.replace(tags.with_name(f"{tags.name}.replaced-{environment.now()}"))
             write_key(self._project.settings.key_file, key)
             self._close_log()
             self._witnesses.trust_locally()
@@ -222,7 +201,7 @@ class KeyOperations:
             return
         if not new and self._project.store.strand_head(WRITE_KEY_MARK) is not None:
             why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
-            raise WrongWriteKey(self._project.origin, "-", why)
+            raise errors.WrongWriteKey(self._project.origin, "-", why)
         if not new and not self._project.is_signer:
             return  # a log of an earlier release, which is still written without tags
         keys = WriteKeys(self._project.origin, (WriteKey(os.urandom(32)),), 0 if new else None)
@@ -241,7 +220,7 @@ class KeyOperations:
             project.sequencer.drain()
             if project.store.head().size:
                 self._log.publisher.sign()
-        except ForumError:
+        except errors.ForumError:
             return  # the command itself meets the error, and says what to do
         with lock_file(path):
             if not path.exists():
@@ -258,7 +237,7 @@ class KeyOperations:
         from forum.stores.state_files import write_write_keys
 
         if not self._project.is_signer:
-            raise WrongWriteKey(
+            raise errors.WrongWriteKey(
                 self._project.origin, "-", "only the machine that signs makes write keys"
             )
         # After a crash near the end of an epoch, its keys are still in the file beside this one.
@@ -300,10 +279,12 @@ class KeyOperations:
         path = self._project.settings.key_file
         if not path.exists():
             return None
-        write_durably(path.with_name(f"{path.name}.replaced-{now()}"), path.read_bytes())
+        write_durably(
+            path.with_name(f"{path.name}.replaced-{environment.now()}"), path.read_bytes()
+        )
         try:
             return read_key(path)
-        except KeyUnreadable:
+        except errors.KeyUnreadable:
             return None
 
     def new_epoch(self, reason: str = "") -> EpochStart:
@@ -325,10 +306,10 @@ class KeyOperations:
         from forum.stores.state_files import read_key
 
         path = self._project.settings.key_file
-        with suppress(KeyUnreadable):
+        with suppress(errors.KeyUnreadable):
             base, number = split_epoch(read_key(path).name if path.exists() else origin)
             if base == split_epoch(origin)[0] and number > split_epoch(origin)[1]:
-                raise LogEnded(origin)
+                raise errors.LogEnded(origin)
 
     def _begin_epoch(self, old: tlog.SigningKey | None, origin: str, reason: str) -> EpochStart:
         """Leave a log and begin its next epoch; a second attempt completes what a crash has cut.
@@ -438,7 +419,7 @@ class KeyOperations:
             note = self._log.publisher.sign()
         except _UNSIGNABLE:
             return
-        with suppress(ForumError):  # the next epoch does not wait for a witness
+        with suppress(errors.ForumError):  # the next epoch does not wait for a witness
             self._log.publisher.publish(note)
 
     def _end_log(self, origin: str, *, has_key: bool) -> None:
@@ -448,7 +429,7 @@ class KeyOperations:
         # reader who has seen it would find that the log was cut.
         guard.end()
         if has_key:
-            with suppress(CommitsLost, LogEnded):
+            with suppress(errors.CommitsLost, errors.LogEnded):
                 self._store_signed(guard.latest())
         self._project.end_log(origin)
 
@@ -468,7 +449,7 @@ class KeyOperations:
             # First: a log that takes entries must have somebody who can sign them.
             self._guard_of(origin).reopen()
             self._project.reopen_log(origin)
-        except ForumError as error:
+        except errors.ForumError as error:
             self._project.warn(f"{origin} takes nothing until this command succeeds: {error}")
 
     def _find_carried(
@@ -492,7 +473,7 @@ class KeyOperations:
         # A revocation that was deleted must not make its key valid in the next epoch.
         check_strand_head(reader, write_keys, ACCESS_STRAND, None if is_cut else seen)
         last = reader.last_entry(LOG_RUN, ACCESS_STRAND)
-        lost = max(0, (seen[0] if seen else -1) - (KINDS.read(last).n if last else -1))
+        lost = max(0, (seen[0] if seen else -1) - (environment.KINDS.read(last).n if last else -1))
         carrier = Carrier(reader, write_keys)
         return partial(carry_state, carrier, is_cut=is_cut, lost_access=lost)
 
@@ -500,11 +481,11 @@ class KeyOperations:
         """Return the key of the log to leave (None if it was lost) and the log's name."""
         try:
             key = self._project.key
-        except (LogKeyMissing, LogKeyChanged) as error:
+        except (errors.LogKeyMissing, errors.LogKeyChanged) as error:
             if not reason:
                 raise
             return None, error.origin
-        except KeyUnreadable:
+        except errors.KeyUnreadable:
             project = self._project.registry.find(self._project.place)
             if project is None or not reason:
                 raise
@@ -517,7 +498,7 @@ class KeyOperations:
         from forum.stores.state_files import read_write_keys
 
         path = self._project.settings.write_key_file
-        prepared = pending_write_keys_path(path)
+        prepared = environment.pending_write_keys_path(path)
         if not prepared.exists() or read_write_keys(prepared).origin != origin:
             return
         if path.exists() and read_write_keys(path).origin == origin:
@@ -589,13 +570,13 @@ class KeyOperations:
 
         self._project.register()  # also completes an earlier rotation that crashed near its end
         if not self._project.is_signer:
-            raise RotationRefused(
+            raise errors.RotationRefused(
                 self._project.origin, "another machine signs it; rotate the key there"
             )
         path = self._project.settings.key_file
         epochs = self._project.known_epochs()
         if not epochs:
-            raise RotationRefused(
+            raise errors.RotationRefused(
                 self._project.origin, f"{self._project.settings.state} cannot be written"
             )
         with lock_file(path):
@@ -620,9 +601,12 @@ class KeyOperations:
             self._close_log()
             self.write_public_key()
         draft = Draft(
-            f"add/{key.key_id.hex()}", OPERATOR, kinds.KeyAddFacts(str(key)), (hand_over,)
+            f"add/{key.key_id.hex()}",
+            environment.OPERATOR,
+            kinds.KeyAddFacts(str(key)),
+            (hand_over,),
         )
-        self._project.ledger.append_log_entry(draft, KEYS_STRAND)
+        self._project.ledger.append_log_entry(draft, key_rotation.KEYS_STRAND)
         publication = self._log.publish()
         # Only now: for a reader who pins both keys, the old one signs nothing behind the handover.
         # After a crash before this line the policy names the old key, and readers follow it.
@@ -635,29 +619,36 @@ class KeyOperations:
 
     def _check_rotation_count(self) -> None:
         """Raise `RotationRefused` if no verifier would follow one more hand-over of this log."""
-        recorded = list(find_key_rotations(self._project.store, KINDS))
+        recorded = list(key_rotation.find_key_rotations(self._project.store, environment.KINDS))
         own = str(self._project.verifier)
         # One that is recorded and was stopped before its end is completed.
-        if len(recorded) < MAX_ROTATIONS or own in {e.entry.facts.old for e in recorded}:
+        if len(recorded) < key_rotation.MAX_ROTATIONS or own in {
+            e.entry.facts.old for e in recorded
+        }:
             return
         why = (
-            f"it was handed over {len(recorded)} times, and verifiers follow {MAX_ROTATIONS}. "
+            f"it was handed over {len(recorded)} times, and verifiers follow "
+            f"{key_rotation.MAX_ROTATIONS}. "
             "Continue in a new epoch: forum ledger epoch; then rotate its key"
         )
-        raise RotationRefused(self._project.origin, why)
+        raise errors.RotationRefused(self._project.origin, why)
 
     def _record_hand_over(self, old: tlog.SigningKey, new: tlog.SigningKey) -> tlog.Hash:
         """Record the handover between two keys unless it is recorded; return the entry's id."""
         keys = (str(old.verifier()), str(new.verifier()))
-        for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, KEYS_STRAND):
+        for leaf, entry in read_strand_entries(
+            self._project.ledger, LOG_RUN, key_rotation.KEYS_STRAND
+        ):
             if isinstance(entry.facts, kinds.KeyRotationV2Facts) and keys == (
                 entry.facts.old,
                 entry.facts.vkey,
             ):
                 return leaf
-        facts = sign_rotation(self._project.origin, self._project.store.head().size, old, new)
-        draft = Draft(f"rotate/{new.verifier().key_id.hex()}", OPERATOR, facts)
-        return self._project.ledger.append_log_entry(draft, KEYS_STRAND).leaf
+        facts = key_rotation.sign_rotation(
+            self._project.origin, self._project.store.head().size, old, new
+        )
+        draft = Draft(f"rotate/{new.verifier().key_id.hex()}", environment.OPERATOR, facts)
+        return self._project.ledger.append_log_entry(draft, key_rotation.KEYS_STRAND).leaf
 
     def _add_to_policy(self, key: tlog.VerifierKey) -> None:
         """Add a key of this log to the policy, if this machine wrote the policy itself."""
@@ -707,7 +698,7 @@ class KeyOperations:
         """
         from forum.stores.state_files import read_write_keys, write_write_keys
 
-        path = pending_write_keys_path(self._project.settings.write_key_file)
+        path = environment.pending_write_keys_path(self._project.settings.write_key_file)
         keys = read_write_keys(path) if path.exists() else None
         if keys is None or keys.origin != origin:
             keys = WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)
@@ -723,10 +714,12 @@ def _draft_epoch(old: tlog.SigningKey | None, held: tlog.Checkpoint, reason: str
         held.root.hex() if held.size else "",
     )
     bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
-    return Draft(step="log/epoch", actor=OPERATOR, facts=facts, parents=(), bodies=bodies)
+    return Draft(
+        step="log/epoch", actor=environment.OPERATOR, facts=facts, parents=(), bodies=bodies
+    )
 
 
-def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
+def _count_unsigned(reader: EntryReader | None, held: tlog.Checkpoint) -> int:
     """Return how many entries of an ended log no signed tree has."""
     if reader is None:
         return 0
@@ -734,17 +727,17 @@ def _count_unsigned(reader: Reader | None, held: tlog.Checkpoint) -> int:
     return waiting + max(0, reader.head().size - held.size)
 
 
-def _may_be_recorded(following: Store, error: BaseException) -> bool:
+def _may_be_recorded(following: EntryReader, error: BaseException) -> bool:
     """Return whether the next epoch may have an entry, which says how the log before it ended."""
-    if isinstance(error, StoreConnectionLost):
+    if isinstance(error, errors.StoreConnectionLost):
         return True  # a commit that was sent may still succeed
     try:
         return bool(following.strands(LOG_RUN))
-    except ForumError:
+    except errors.ForumError:
         return True
 
 
-def _find_stored(reader: Reader | None, origin: str) -> tlog.Checkpoint:
+def _find_stored(reader: TreeReader | None, origin: str) -> tlog.Checkpoint:
     """Return the largest stored checkpoint whose tree is there; that of no entries without one."""
     most: int | None = None
     while reader is not None and (note := reader.checkpoint(most)) is not None:

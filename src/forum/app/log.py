@@ -12,26 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
-from forum import metrics, tlog
+from forum import errors, metrics, tlog
 from forum.app.archiving import ArchiveResult, RunArchiver, make_archiver
 from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.witnesses import Witnesses
-from forum.errors import (
-    ArchiveUnreachable,
-    ConcurrentUpdate,
-    GuardMissing,
-    IdempotencyKeyUsed,
-    KeyUnreadable,
-    LogEnded,
-    Malformed,
-    NoLedger,
-    NoSuchEntry,
-    RunNotEnded,
-    StoreFailed,
-    TamperDetected,
-)
 from forum.features import FEATURES
 from forum.ledger import kinds, ports
 from forum.ledger.body import Content
@@ -79,7 +65,7 @@ def _origin_of_note(note: bytes) -> str:
     """Return the log that a note belongs to, or an empty string for anything but a checkpoint."""
     try:
         return tlog.parse_checkpoint(note).origin
-    except Malformed:
+    except errors.Malformed:
         return ""
 
 
@@ -111,27 +97,7 @@ class LogOperations:
 
         self._project.ledger.check_write_key()
         with self._publish_in_background() as loop:
-            committer = GroupCommitter(self._project.store)
-
-            def finish(records: Sequence[ports.EntryWrite]) -> None:
-                self.counters.count(records)
-                if loop is not None:
-                    loop.notice_append()
-
-            def append(records: Sequence[ports.EntryWrite]) -> None:
-                if loop is not None:
-                    loop.raise_failure()
-                with self._report_to_monitor():
-                    committer.append(records)
-                finish(records)
-
-            async def append_async(records: Sequence[ports.EntryWrite]) -> None:
-                if loop is not None:
-                    loop.raise_failure()
-                with self._report_to_monitor():
-                    await committer.append_async(records)
-                finish(records)
-
+            committer = GroupCommitter(self._project.store, watch=partial(self._watch_append, loop))
             before = self._project.ledger
             self.recover_lost_calls()
             self._project.ledger = Ledger(
@@ -139,8 +105,8 @@ class LogOperations:
                 kinds=KINDS,
                 clock=now,
                 salts=new_salt,
-                append=append,
-                append_async=append_async,
+                append=committer.append,
+                append_async=committer.append_async,
                 mask=self._project.mask,
                 tags=self._project.write_keys,
                 control=self._project.control_keys,
@@ -157,13 +123,23 @@ class LogOperations:
                 committer.close()
 
     @contextmanager
-    def _report_to_monitor(self) -> Iterator[None]:
-        """Let the monitor know at once that nothing can be written."""
+    def _watch_append(
+        self, loop: "PublisherLoop | None", records: Sequence[ports.EntryWrite]
+    ) -> Iterator[None]:
+        """Count the entries of a block that appends them, and have them published.
+
+        Let the monitor know at once that nothing can be written.
+        """
+        if loop is not None:
+            loop.raise_failure()
         try:
             yield
-        except StoreFailed as error:
+        except errors.StoreFailed as error:
             self._project.monitor.report_failure(error)
             raise
+        self.counters.count(records)
+        if loop is not None:
+            loop.notice_append()
 
     def open_calls_file(self) -> "OpenRunsFile":
         """Return the file with the runs of a new gateway of this process."""
@@ -214,7 +190,7 @@ class LogOperations:
             self._publisher_loop = None
             try:
                 keeper.close()
-            except StoreFailed as error:
+            except errors.StoreFailed as error:
                 # Every acknowledged entry is durable; only the signature is missing.
                 self._warn_unsigned(error)
 
@@ -234,7 +210,7 @@ class LogOperations:
         def step() -> bool:
             try:
                 done = scan.value.step()
-            except (ArchiveUnreachable, TamperDetected) as error:
+            except (errors.ArchiveUnreachable, errors.TamperDetected) as error:
                 # The next round tries again, from the beginning: the sequencer may have set a row
                 # of a stranger aside.  The publisher goes on, so that the record is complete.
                 scan.value = self.make_retention_scan()
@@ -256,7 +232,7 @@ class LogOperations:
         """The metrics that are measured in the store."""
         try:
             return metrics.LedgerGauges(self._project.store, self._project.policy)
-        except KeyUnreadable:  # no policy here: the signing machine reports on witnesses
+        except errors.KeyUnreadable:  # no policy here: the signing machine reports on witnesses
             return metrics.LedgerGauges(self._project.store, None)
 
     def enforce_tags_when_alone(self) -> None:
@@ -343,7 +319,7 @@ class LogOperations:
         self._project.sequencer.drain()
         try:
             publication = self.publisher.publish()
-        except (GuardMissing, KeyUnreadable, NoLedger):
+        except (errors.GuardMissing, errors.KeyUnreadable, errors.NoLedger):
             signed = self._signed_elsewhere(self._project.store.head().size, patience)
             if signed is None:
                 raise
@@ -359,15 +335,15 @@ class LogOperations:
         """
         try:
             return self.publish()
-        except NoLedger:
+        except errors.NoLedger:
             self._project.warn("recorded, not signed yet: the machine that signs does that")
             return None
-        except (StoreFailed, KeyUnreadable, GuardMissing, OSError) as error:
+        except (errors.StoreFailed, errors.KeyUnreadable, errors.GuardMissing, OSError) as error:
             self._warn_unsigned(error)
             return None
 
     def _warn_unsigned(self, error: Exception) -> None:
-        if isinstance(error, LogEnded):
+        if isinstance(error, errors.LogEnded):
             self._project.warn(f"recorded; the command that ends the log signs it: {error}")
             return
         self._project.warn(f"recorded, not signed yet; the next write signs it: {error}")
@@ -458,7 +434,7 @@ class LogOperations:
         )
         try:
             self._project.ledger.record_run(run, actor, draft)
-        except IdempotencyKeyUsed as error:
+        except errors.IdempotencyKeyUsed as error:
             if error.digest != digest:
                 raise
             self._project.ledger.check_idempotency_row(name, error)
@@ -473,7 +449,7 @@ class LogOperations:
         """
         target = self._project.ledger.find_entry(entry)
         if self._is_active(target.entry.run):
-            raise RunNotEnded(target.entry.run)
+            raise errors.RunNotEnded(target.entry.run)
         recorded = self._project.ledger.request_redaction(target, body, OPERATOR, reason)
         # Signed before erased: after a crash in between, the redaction is on record, and the next
         # call of `erase_redacted` erases the body.
@@ -504,7 +480,7 @@ class LogOperations:
         If another machine signs, wait for its checkpoint for at most `patience` seconds.
         """
         if not self._project.store.strands(run):
-            raise NoSuchEntry(f"the log has no run {run}")
+            raise errors.NoSuchEntry(f"the log has no run {run}")
         # Reading the entries checks them, so that an altered run is not exported.
         entries = sum(1 for _ in self._project.store.entries_of_run(run))
         self._project.ledger.record_export(run, entries, self._project.store.head().size, actor)
@@ -688,7 +664,7 @@ class LogOperations:
                     state.commit(newest, _trust_digest(trust))
                     self._remember_seen(note, reader.last_entry(LOG_RUN, RUNS_STRAND))
                 return report
-        except StoreFailed as error:
+        except errors.StoreFailed as error:
             return str(error)
 
     def _save_run_state(
@@ -698,7 +674,7 @@ class LogOperations:
         from forum.stores.run_progress import open_run_progress
 
         # Saving is optional: a reader without write access can still verify.
-        with suppress(StoreFailed), open_run_progress(self._project.run_state_file) as state:
+        with suppress(errors.StoreFailed), open_run_progress(self._project.run_state_file) as state:
             state.replace(runs)
             state.commit(last, _trust_digest(trust))
 
@@ -713,18 +689,20 @@ class LogOperations:
                 self._project.heads.advance({RUNS_STRAND: (end.n, leaf_of(runs_end).hex())})
             # If another reader stores a checkpoint at the same time, that one stays: it was
             # verified too.
-            with suppress(ConcurrentUpdate):
+            with suppress(errors.ConcurrentUpdate):
                 latest = self._project.seen.latest()
                 if (
                     latest is None
                     or tlog.parse_checkpoint(latest).size <= tlog.parse_checkpoint(note).size
                 ):
                     self._project.seen.advance(latest, note)
-        except StoreFailed as error:
+        except errors.StoreFailed as error:
             self._project.warn(f"verified, but what was seen could not be remembered: {error}")
 
     @contextmanager
-    def _segment_runner(self, reader: ports.Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
+    def _segment_runner(
+        self, reader: ports.TreeReader, jobs: int
+    ) -> "Iterator[SegmentRunner | None]":
         """Start processes that verify segments if the log is long enough; otherwise yield None."""
         if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None

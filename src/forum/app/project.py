@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from forum import tlog
+from forum import errors, tlog
 from forum.app.checked_clock import CheckedClock
 from forum.app.environment import (
     KINDS,
@@ -19,19 +19,6 @@ from forum.app.environment import (
     witness_memory,
 )
 from forum.config import SECTIONS, Settings
-from forum.errors import (
-    ConcurrentUpdate,
-    KeyUnreadable,
-    LogKeyChanged,
-    LogKeyMissing,
-    Malformed,
-    NoLedger,
-    NoSuchLog,
-    SignatureRejected,
-    StoreFailed,
-    TamperDetected,
-    WrongWriteKey,
-)
 from forum.installation import require_extra
 from forum.ledger import ports
 from forum.ledger.archive import ArchiveLookup
@@ -150,7 +137,7 @@ class ProjectContext:
         key = read_key(self.settings.key_file) if self.settings.key_file.exists() else None
         self._check_key(key.verifier() if key else None)
         if key is None:
-            raise NoLedger(str(self.settings.data))
+            raise errors.NoLedger(str(self.settings.data))
         return key
 
     def _check_key(self, key: tlog.VerifierKey | None) -> None:
@@ -159,9 +146,11 @@ class ProjectContext:
         if key is None:
             project = project or self.registry.find_with_lost_key(self.place)
             if project is not None:
-                raise LogKeyMissing(project.current.origin, str(self.settings.key_file))
+                raise errors.LogKeyMissing(project.current.origin, str(self.settings.key_file))
         elif project is not None and not project.has_key(str(key)):
-            raise LogKeyChanged(project.current.origin, str(self.settings.key_file), key.name)
+            raise errors.LogKeyChanged(
+                project.current.origin, str(self.settings.key_file), key.name
+            )
 
     @property
     def verifier(self) -> tlog.VerifierKey:
@@ -177,11 +166,11 @@ class ProjectContext:
         self._check_key(None)
         path = self.settings.public_key_file
         if not path.exists():
-            raise NoLedger(str(self.settings.data))
+            raise errors.NoLedger(str(self.settings.data))
         try:
             return tlog.VerifierKey.parse(path.read_text().strip())
-        except (OSError, Malformed) as error:
-            raise KeyUnreadable(str(path), str(error)) from None
+        except (OSError, errors.Malformed) as error:
+            raise errors.KeyUnreadable(str(path), str(error)) from None
 
     @property
     def origin(self) -> str:
@@ -205,7 +194,7 @@ class ProjectContext:
                 if keys.origin == self.origin:
                     return keys
         if path.exists():
-            raise WrongWriteKey(self.origin, "-", f"{path.name} is for {keys.origin}")
+            raise errors.WrongWriteKey(self.origin, "-", f"{path.name} is for {keys.origin}")
         return None
 
     def read_old_write_keys(self, origin: str) -> WriteKeys | None:
@@ -223,7 +212,7 @@ class ProjectContext:
         try:
             return tlog.WitnessPolicy.parse(path.read_bytes())
         except OSError as error:
-            raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+            raise errors.KeyUnreadable(str(path), error.strerror or str(error)) from None
 
     @property
     def policy_file(self) -> Path:
@@ -272,7 +261,7 @@ class ProjectContext:
         reader.archive = self.make_archive(reader)
         return reader
 
-    def make_archive(self, reader: ports.Reader) -> ArchiveLookup:
+    def make_archive(self, reader: ports.EntryReader) -> ArchiveLookup:
         """Return what finds the archived runs of a log."""
         return ArchiveLookup(reader, KINDS, self._archive_reader.fetch)
 
@@ -321,7 +310,7 @@ class ProjectContext:
         Reading one raises `TamperDetected`, so a single one at the end of a strand would keep
         others from writing there.
         """
-        with suppress(ConcurrentUpdate):  # another process is sequencing
+        with suppress(errors.ConcurrentUpdate):  # another process is sequencing
             self.sequencer.sequence_batch()
 
     @cached_property
@@ -359,7 +348,7 @@ class ProjectContext:
         """
         if self.store.strand_head(WRITE_KEY_MARK) is not None:
             why = f"{self.settings.write_key_file} is not there"
-            raise WrongWriteKey(self.origin, "-", why)
+            raise errors.WrongWriteKey(self.origin, "-", why)
         self.store.append(records)
 
     @property
@@ -469,7 +458,7 @@ class ProjectContext:
                 reader: ports.Reader | None = opened.enter_context(self._reader_of(origin))
                 if reader is not None:
                     reader.archive = self.make_archive(reader)
-            except NoSuchLog:
+            except errors.NoSuchLog:
                 reader = None
             yield reader
 
@@ -509,13 +498,13 @@ class ProjectContext:
     def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
         if self.settings.database:
             with require_extra("postgres"):
-                from forum.stores import postgres
+                from forum.stores.postgres_reader import open_reader
 
-            return postgres.open_reader(self.settings.database, origin, self.settings.databases)
+            return open_reader(self.settings.database, origin, self.settings.databases)
         from forum.stores import sqlite
 
         if not self.settings.ledger_file.exists():
-            raise NoSuchLog(origin)
+            raise errors.NoSuchLog(origin)
         return sqlite.open_reader(self.settings.ledger_file, origin)
 
     def earlier_keys(self) -> tuple[tlog.VerifierKey, ...]:
@@ -556,7 +545,7 @@ class ProjectContext:
             return
         try:
             line = register_log(self.registry, self.place, str(key), key.name)
-        except StoreFailed as error:
+        except errors.StoreFailed as error:
             # The registry is unchanged, and a full disk must not stop readers.
             line = f"which log belongs to this project could not be remembered: {error}"
         if line:
@@ -612,7 +601,7 @@ class ProjectContext:
         """Return the trees that this machine has seen; read them before the database is read."""
         return frozenset(map(tlog.parse_checkpoint, self.remembered_checkpoints()))
 
-    def check_continues(self, reader: ports.Reader, seen: Iterable[tlog.Checkpoint]) -> None:
+    def check_continues(self, reader: ports.TreeReader, seen: Iterable[tlog.Checkpoint]) -> None:
         """Raise `TamperDetected` if the database does not continue trees that were seen before.
 
         Lists and sums of an old copy, or of an emptied database, would leave out what is newer.
@@ -625,7 +614,7 @@ class ProjectContext:
                     "that this machine has seen; put the newer database back, or begin a new "
                     "epoch: forum ledger epoch"
                 )
-                raise TamperDetected(f"the log {self.origin}", why)
+                raise errors.TamperDetected(f"the log {self.origin}", why)
 
     def check_not_lost(self) -> None:
         """Raise `TamperDetected` if the database has no entry, and this machine has seen some.
@@ -655,7 +644,7 @@ class ProjectContext:
             if (remembered and remembered[0] >= n) or not self._is_signed(leaf):
                 return
             # The runs are listed also where this user may not write.
-            with suppress(StoreFailed):
+            with suppress(errors.StoreFailed):
                 heads.advance({RUNS_STRAND: (n, leaf)})
 
         return DirectoryReader(self.store, KINDS, self.write_keys, remembered, remember)
@@ -681,7 +670,9 @@ class ProjectContext:
         keys = (self.verifier, *self.earlier_keys())
         # A note that no key of this log signed, a full disk and another process that was faster
         # leave the memory as it is.
-        with suppress(Malformed, SignatureRejected, ConcurrentUpdate, StoreFailed):
+        with suppress(
+            errors.Malformed, errors.SignatureRejected, errors.ConcurrentUpdate, errors.StoreFailed
+        ):
             checkpoint, last = tlog.open_checkpoint(note, keys)[0], self.met.latest()
             if last is None or tlog.parse_checkpoint(last).size < checkpoint.size:
                 self.met.advance(last, note)
@@ -705,5 +696,5 @@ class ProjectContext:
         # gone, whereas `NoLedger` would advise to make a new log in its place.
         origin = self.origin
         if not self.settings.ledger_file.exists():
-            raise NoLedger(str(self.settings.data))
+            raise errors.NoLedger(str(self.settings.data))
         return open_reader(self.settings.ledger_file, origin)

@@ -100,7 +100,7 @@ def read_session_notes(ledger: Ledger, run: str) -> tuple[Noted, ...]:
 
 
 def _make_reader(
-    store: ports.Reader, run: str, entries: Sequence[run_fold.IdentifiedEntry]
+    store: ports.LogReader, run: str, entries: Sequence[run_fold.IdentifiedEntry]
 ) -> RunReader:
     return RunReader(run, entries, partial(read_body, store), store.indexes)
 

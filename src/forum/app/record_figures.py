@@ -9,7 +9,7 @@ from forum.app.environment import KINDS
 from forum.app.project import ProjectContext
 from forum.errors import NoSuchRun, TamperDetected
 from forum.ledger.kinds import RunCloseFacts
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 from forum.runs.kinds import DelegationFacts
 from forum.runs.record_figures import RecordFigures, RecordTally
 
@@ -72,7 +72,7 @@ def measure_log(
 
 
 def _measure_entries(
-    reader: Reader, size: int, progress: Callable[[int, int], None]
+    reader: EntryReader, size: int, progress: Callable[[int, int], None]
 ) -> RecordFigures:
     tally = RecordTally()
     for index, data in enumerate(reader.entries(0, size), 1):

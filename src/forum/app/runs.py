@@ -20,7 +20,14 @@ from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.config import WorkerCapacity
-from forum.errors import TENANT_SCOPE, BadSettings, Malformed, QuotaReached, StoreFailed
+from forum.errors import (
+    TENANT_SCOPE,
+    BadSettings,
+    BudgetSliceExhausted,
+    Malformed,
+    QuotaReached,
+    StoreFailed,
+)
 from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.installation import require_extra
@@ -29,13 +36,8 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import (
     Ledger,
 )
+from forum.runs import kinds
 from forum.runs.gate_rules import GateRule
-from forum.runs.kinds import (
-    AcceptedFacts,
-    Decider,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-)
 from forum.runs.policy import Answer
 from forum.runs.report_closing import DEFAULT_PATIENCE, ReportPatience
 from forum.runs.run_comparison import Divergence
@@ -216,7 +218,7 @@ class RunOperations:
     def submit(
         self,
         order: "RunRequest",
-        origin: AcceptedFacts | None = None,
+        origin: kinds.AcceptedFacts | None = None,
         actor: str = OPERATOR,
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
@@ -230,13 +232,15 @@ class RunOperations:
         self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
         run, order = new_run_id(), self._with_recorded_rules(order, is_fork=is_fork)
-        return self.budgets.spend(
-            self.budgets.run_limits(actor, order.lanes),
-            ports.Spend(runs=1),
-            lambda charges: accept_run(
-                self._project.ledger, run, order, actor, origin, ticket, charges=charges
-            ),
-        )
+        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        while True:
+            try:
+                return accept_run(
+                    ledger, run, order, actor, origin, ticket, charges=attempts.charges()
+                )
+            except BudgetSliceExhausted as refused:
+                attempts.take_slice(refused)
 
     async def submit_async(
         self,
@@ -253,13 +257,15 @@ class RunOperations:
         if self._project.settings.quota.runs_at_once is not None:
             await asyncio.to_thread(self.check_quota)
         run, order = new_run_id(), self._with_recorded_rules(order)
-        return await self.budgets.spend_async(
-            self.budgets.run_limits(actor, order.lanes),
-            ports.Spend(runs=1),
-            lambda charges: accept_run_async(
-                self._project.ledger, run, order, actor, past, ticket, charges=charges
-            ),
-        )
+        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        while True:
+            try:
+                return await accept_run_async(
+                    ledger, run, order, actor, past, ticket, charges=attempts.charges()
+                )
+            except BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
 
     def check_quota(self) -> None:
         """Raise `QuotaReached` if this tenant may not have another run that has not ended.
@@ -383,7 +389,7 @@ class RunOperations:
             order = replace(order, policy=policy)
         if ceiling is not None:
             order = replace(order, budget=order.budget.capped_by(ceiling))
-        return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
+        return self.submit(order, kinds.AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(
         self, run: str, inspect: Callable[[Ledger], None] = lambda _: None
@@ -433,9 +439,9 @@ class RunOperations:
         # Workers of release 0.1 know only the older kind of decision, and would wait for it
         # forever.
         decided = (
-            GateDecisionFacts(answer, digest, Decider.PERSON)
+            kinds.GateDecisionFacts(answer, digest, kinds.Decider.PERSON)
             if self._may_have_old_workers
-            else GateDecisionByFacts(answer, digest, by.authority)
+            else kinds.GateDecisionByFacts(answer, digest, by.authority)
         )
         actor, identity = by.actor, None
         if by.identity is not None and not self._may_have_old_workers:

@@ -1,15 +1,15 @@
-"""The typed client of `forum_client`, whose errors are here also of the families of `forum.errors`.
+"""The typed client of a server, whose errors are here also of the families of `forum.errors`.
 
-The distribution `forumd-client` has it without Forum (clients/python).
+The distribution `forumd-client` has it without Forum, as `forum_client` (clients/python).
 """
 
+from forum.client._forum_client import AsyncClient, BodyContent, Client, RunEvent
 from forum.client.problems import (
     ReplyUnreadable,
     RequestTimeout,
     ServerProblem,
     ServerUnreachable,
 )
-from forum_client import AsyncClient, BodyContent, Client, RunEvent
 
 __all__ = [
     "AsyncClient",

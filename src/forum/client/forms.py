@@ -1,3 +1,3 @@
-"""The forms of requests and replies: those of `forum_client`."""
+"""The schemas of requests and replies."""
 
-from forum_client.forms import *  # noqa: F403
+from forum.client._forum_client.forms import *  # noqa: F403

@@ -1,16 +1,16 @@
 """The errors of the client; each is also of a family of `forum.errors`.
 
 `except errors.NotFound` catches an unknown run in this process, and one that a server does not
-know.  `forum_client` imports nothing of Forum, so each of its classes has a subclass here that is
-of both, and is raised in its place.
+know.  The client imports nothing of Forum, so each of its classes has a subclass here that is of
+both, and is raised in its place.
 """
 
 from typing import Any
 
 from forum import errors
-from forum_client import errors as client_errors
-from forum_client import problems as client_problems
-from forum_client.problems import *  # noqa: F403  the names for type checkers
+from forum.client._forum_client import errors as client_errors
+from forum.client._forum_client import problems as client_problems
+from forum.client._forum_client.problems import *  # noqa: F403  the names for type checkers
 
 
 def _substitute(kind: type[Any]) -> type[Any]:

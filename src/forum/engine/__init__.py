@@ -11,7 +11,7 @@ from forum.engine.accept import (
     read_answer_reference,
 )
 from forum.engine.context import ENGINE, RunContext, read_body, read_run, read_run_context
-from forum.engine.engine import MAX_CLAIMED_TIMERS, Engine
+from forum.engine.engine import Engine
 from forum.engine.gates import (
     DecisionTexts,
     decide_gate,
@@ -29,6 +29,8 @@ from forum.engine.ports import (
     NO_COST,
     AnswerEncoder,
     CallReply,
+    Claim,
+    ClaimBatch,
     DeltaCallback,
     DeltaSink,
     Model,
@@ -36,7 +38,6 @@ from forum.engine.ports import (
     ModelFactory,
     RecordedReply,
     ReplySource,
-    Runner,
     TaskHalted,
     ToolFactory,
     ToolInvocation,
@@ -55,13 +56,14 @@ __all__ = [
     "DIGEST_TOOL",
     "EMPTY_CONTENT",
     "ENGINE",
-    "MAX_CLAIMED_TIMERS",
     "MAX_STREAMED_BYTES_PER_S",
     "MAX_TOOL_CALLS",
     "NO_COST",
     "AnswerEncoder",
     "AnswerReference",
     "CallReply",
+    "Claim",
+    "ClaimBatch",
     "DecisionTexts",
     "DeltaCallback",
     "DeltaSink",
@@ -77,7 +79,6 @@ __all__ = [
     "RouteDecision",
     "RunContext",
     "RunRequest",
-    "Runner",
     "SharedBudgets",
     "TaskHalted",
     "ToolFactory",

@@ -18,7 +18,7 @@ from forum.ledger import ports
 from forum.ledger.body import BytesContent, text_content
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import RunCloseFacts
-from forum.ledger.log import Ledger, read_strand_entries, stored_body
+from forum.ledger.log import Ledger, opening_draft, read_strand_entries, stored_body
 from forum.ledger.ports import Position
 from forum.ledger.strand import Attachment, Draft
 from forum.runs import about, kinds
@@ -150,7 +150,8 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
     """
     drafts = _opening_drafts(ledger, run, order, actor, kinds.AcceptedFacts(), ticket, charges)
     try:
-        await ledger.open_new_run_async(run, actor, past, *drafts)
+        opening = opening_draft(actor, past)
+        await ledger.new_strand(run, MAIN_STRAND).append_async(opening, *drafts)
     except errors.IdempotencyKeyUsed as error:
         return _existing_run(ledger, error, ticket, order.budget)
     return run

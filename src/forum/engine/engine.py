@@ -1,4 +1,7 @@
-"""The engine of one process: drives runs and tasks whenever its runner calls.
+"""The engine of one process: drives runs and tasks whenever its worker calls.
+
+A worker claims runs, calls `drive` for each, and calls `drive_task` for each task that `drive`
+yields.  The engine never calls its worker.
 
 All durable state is in the ledger.  The signals, slots and cached contexts held here can be lost at
 any time: the next driver folds the entries and continues from there.
@@ -6,7 +9,7 @@ any time: the next driver folds the entries and continues from there.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from threading import Lock
 from typing import NoReturn
@@ -18,7 +21,7 @@ from forum.engine.local_runner import LocalRunner
 from forum.engine.model_calls import Services
 from forum.engine.recorded_runs import ForkSource
 from forum.engine.role_driver import RoleDriver
-from forum.engine.run_driver import RunDriver
+from forum.engine.run_driver import RunDriver, StartTasks
 from forum.engine.run_memory import RunMemory
 from forum.engine.session import TurnDriver, TurnRegistry
 from forum.engine.shared_budgets import SharedBudgets
@@ -52,8 +55,8 @@ _MIN_REDELIVERY_S = 1.0
 MAX_CLAIMED_TIMERS = 50
 """The number of timers claimed at once.
 
-Small enough that all are dispatched before the first becomes due again, and that a worker that is
-shutting down does not dispatch a whole backlog first.
+Small enough that all are begun before the first becomes due again, and that a worker that is
+shutting down does not begin a whole backlog first.
 """
 
 
@@ -124,15 +127,29 @@ class Engine:
             return None
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
-    async def drive_run(self, run: str, runner: ports.Runner) -> None:
-        """Drive a run until it has ended or waits for a decision, a child run or its deadline.
+    async def drive(self, claim: ports.Claim) -> AsyncGenerator[tuple[str, ...], None]:
+        """Do what is due for a claimed run, and yield the tasks that are to be driven beside it.
 
-        Under the key of a shared task, drive that task.
+        A run is driven until it has ended or waits for a decision, a child run or its deadline;
+        under the key of a shared task, that task is driven.  Call `drive_task` for what is yielded,
+        except for tasks that are being driven: a task is yielded again if it seems to be lost.
         """
-        with begin_span(SpanName.RUN, run=shared_tasks.run_of(run)):
-            await self._drive_run(run, runner)
+        if await self.attend_to_reported(claim):
+            return
+        wanted: asyncio.Queue[tuple[str, ...] | None] = asyncio.Queue()
+        with begin_span(SpanName.RUN, run=shared_tasks.run_of(claim.run)):
+            driving = asyncio.ensure_future(self._drive(claim.run, wanted.put_nowait))
+            driving.add_done_callback(lambda _: wanted.put_nowait(None))
+            try:
+                while (tasks := await wanted.get()) is not None:
+                    yield tasks
+                await driving
+            finally:
+                driving.cancel()
+                # Until its turns have ended, another driver must not start them again.
+                await asyncio.gather(driving, return_exceptions=True)
 
-    async def _drive_run(self, run: str, runner: ports.Runner) -> None:
+    async def _drive(self, run: str, start_tasks: StartTasks) -> None:
         shared = shared_tasks.split_key(run)
         if shared is not None:
             await self._drive_shared_task(run, *shared)
@@ -143,7 +160,7 @@ class Engine:
                 here = LocalRunner(self)
                 driver = RunDriver(
                     services=self._services,
-                    runner=runner,
+                    start_tasks=start_tasks,
                     here=here,
                     attention=attention,
                     board=self._signals,
@@ -159,7 +176,7 @@ class Engine:
                     await here.cancel_all()
                     self._ledger.writer.forget(run)
             # A signal that arrived after the driver's last look was still reported as delivered,
-            # so its sender did not enqueue the run.  Drive the run once more.
+            # so its sender did not have the run driven.  Drive the run once more.
             missed = attention.has_missed_signal
 
     async def _drive_shared_task(self, key: str, run: str, task: str) -> None:
@@ -328,18 +345,12 @@ class Engine:
                     contexts.popitem(last=False)
         return run_context
 
-    async def dispatch_due_runs(self, runner: ports.Runner) -> bool:
-        """Dispatch one batch of due timers, and return whether more may be due."""
-        claimed = await asyncio.to_thread(self.claim_due)
-        await self.dispatch_timers(claimed, runner)
-        return len(claimed) == MAX_CLAIMED_TIMERS
-
-    def claim_due(self, worker: str = "") -> list[Timer]:
+    def claim_due(self, worker: str = "") -> ports.ClaimBatch:
         """Claim due timers, so that no other worker gets them until they become due again.
 
         The commit that claims a timer also reschedules it, so a worker that dies after the claim
         only delays the run.  The delay starts short, in case the run's driver missed the wake-up,
-        and grows each time: a run may wait long in a queue, and dispatching it again and again
+        and grows each time: a run may wait long in a queue, and having it driven again and again
         would cost the workers their time.  Only the driver of a run clears its timer.
 
         Raises `ClockOff` if this process may not write: then others carry the runs out.
@@ -353,10 +364,10 @@ class Engine:
             shortest=_MIN_REDELIVERY_S,
             longest=HEARTBEAT_S,
         )
-        return self._ledger.store.claim_due_timers(claim)
+        return _batch_by_run(self._ledger.store.claim_due_timers(claim))
 
-    def claim_runs(self, worker: str, room: int) -> list[Timer]:
-        """Claim due runs for a worker that has room for some; return their timers and its own.
+    def claim_runs(self, worker: str, room: int) -> ports.ClaimBatch:
+        """Claim due runs for a worker that has room for some; those that it has are among them.
 
         Timers are rescheduled as by `claim_due`, for the case that the run cannot be driven.
         Raises `ClockOff` as it does.
@@ -371,38 +382,47 @@ class Engine:
             shortest=_MIN_REDELIVERY_S,
             longest=HEARTBEAT_S,
         )
-        return self._ledger.store.claim_runs(claim)
+        return _batch_by_run(self._ledger.store.claim_runs(claim))
 
-    async def dispatch_timers(self, claimed: Sequence[Timer], runner: ports.Runner) -> None:
-        """Notify the drivers of runs driven here, and hand all other runs to the runner.
-
-        The runner ignores a run that is already being driven elsewhere.  Reported runs are not
-        driven: their timers say that they may be closed.
-        """
-        for run in [alarm.run for alarm in claimed if alarm.strand == CLOSE_TIMER]:
-            await asyncio.to_thread(close_if_quiet, self._ledger, run, self._report_patience)
-        strands: dict[str, list[str]] = {}
+    def wake_driver(self, claim: ports.Claim) -> bool:
+        """Wake the driver of a claimed run; return False if it is to be driven (once more)."""
         again = due_now_limit(self._ledger.now())
-        for alarm in claimed:
-            if alarm.run in self._shared_in_hand and (alarm.at or 0) >= again:
-                continue  # nobody has set it: it is due again because the task takes long
-            if alarm.strand != CLOSE_TIMER:
-                strands.setdefault(alarm.run, []).append(alarm.strand)
-        for run, due in strands.items():
-            if self._signals.notify(run):
-                continue
-            # Only runs that are driven have a timer of `main`.
-            if MAIN_STRAND in due or await asyncio.to_thread(context.is_driven, self._ledger, run):
-                await runner.enqueue_run(run)
-            else:
-                await asyncio.to_thread(self._expire_gates, run, due)
+        if claim.run in self._shared_in_hand and all((t.at or 0) >= again for t in claim.timers):
+            return True  # nobody has set the timer: it is due again because the task takes long
+        return self._signals.notify(claim.run)
+
+    async def attend_to_reported(self, claim: ports.Claim) -> bool:
+        """Do what is due for a run that another program records; return False for others.
+
+        There is nothing to drive: a timer says that the run may be closed, or that nobody has
+        decided at a gate in time.
+        """
+        due = [timer.strand for timer in claim.timers if timer.strand != CLOSE_TIMER]
+        if len(due) < len(claim.timers):
+            await asyncio.to_thread(close_if_quiet, self._ledger, claim.run, self._report_patience)
+        if not due:
+            return bool(claim.timers)
+        # Only runs that are driven have a timer of `main`.
+        if MAIN_STRAND in due or await asyncio.to_thread(
+            context.is_driven, self._ledger, claim.run
+        ):
+            return False
+        await asyncio.to_thread(self._expire_gates, claim.run, due)
+        return True
 
     def _expire_gates(self, run: str, strands: Sequence[str]) -> None:
-        """Decide due gates of a run that another program records; there is nothing to drive."""
         for strand in strands:
             with suppress(NoSuchGate):
                 subject = strand.removeprefix(kinds.gate_strand(""))
                 expire_gate(self._ledger, run, find_gate(self._ledger, run, subject))
+
+
+def _batch_by_run(timers: Sequence[Timer]) -> ports.ClaimBatch:
+    by_run: dict[str, list[Timer]] = {}
+    for timer in timers:
+        by_run.setdefault(timer.run, []).append(timer)
+    claims = tuple(ports.Claim(run, tuple(due)) for run, due in by_run.items())
+    return ports.ClaimBatch(claims, is_full=len(timers) >= MAX_CLAIMED_TIMERS)
 
 
 async def _never() -> NoReturn:

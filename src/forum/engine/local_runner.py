@@ -1,17 +1,18 @@
 """A runner within one event loop, without a durable queue: for turns, replays and tests."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Protocol
 
-from forum.engine.ports import Runner
+from forum.engine.ports import Claim
 
 
 class EnginePort(Protocol):
     """The methods of the engine that a runner calls."""
 
-    async def drive_run(self, run: str, runner: Runner) -> None:
-        """Drive a run until it has ended or waits."""
+    def drive(self, claim: Claim) -> AsyncGenerator[tuple[str, ...], None]:
+        """Drive a run until it has ended or waits; yield the tasks that are to be driven."""
         ...
 
     async def drive_task(self, run: str, task: str) -> None:
@@ -29,7 +30,7 @@ class LocalRunner:
         self._ended: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
 
-    async def enqueue_run(self, run: str) -> None:
+    def enqueue_run(self, run: str) -> None:
         """Drive a run; if it is being driven, drive it once more afterwards.
 
         Its current driver may already have made its last look at the ledger.
@@ -37,12 +38,17 @@ class LocalRunner:
         if (run,) in self._running:
             self._requeued.add(run)
         else:
-            self._start((run,), self._engine.drive_run(run, self))
+            self._start((run,), self._drive(run))
 
-    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+    def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
         """Drive these tasks, except those that are being driven."""
         for task in tasks:
             self._start((run, task), self._engine.drive_task(run, task))
+
+    async def _drive(self, run: str) -> None:
+        async with aclosing(self._engine.drive(Claim(run))) as wanted:
+            async for tasks in wanted:
+                self.enqueue_tasks(run, tasks)
 
     async def wait_until_idle(self) -> None:
         """Wait until nothing is running; on the first failure cancel the rest, and raise it."""
@@ -82,5 +88,5 @@ class LocalRunner:
         self._ended.append(done)
         if len(key) == 1 and key[0] in self._requeued:
             self._requeued.remove(key[0])
-            self._start(key, self._engine.drive_run(key[0], self))
+            self._start(key, self._drive(key[0]))
         self._changed.set()

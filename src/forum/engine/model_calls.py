@@ -6,8 +6,8 @@ under a new reservation.  A throttled call is made again after the pause that th
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import Event
@@ -176,10 +176,12 @@ class ModelCaller:
         self._open_charges: tuple[BudgetSliceCharge, ...] = ()
         """The charges of the call under way against shared caps; its reply settles them."""
 
-    async def drive(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Open the task's strand and run `work` until the task has ended or is suspended.
+    @asynccontextmanager
+    async def open_task(self) -> AsyncIterator[bool]:
+        """Open the strand and the tools of the task for a block; yield whether the task goes on.
 
-        A halt, an erased body or a malformed record ends the task with a stop entry.
+        It does not if it has ended before.  Where the block is suspended, the task waits.  A halt,
+        an erased body or a malformed record in the block ends the task with a stop entry.
         """
         name = kinds.task_strand(self.task)
         self.strand: strand.Strand = await context.read_remembered(
@@ -189,10 +191,11 @@ class ModelCaller:
         )
         state = fold((r.leaf, r.entry) for r in self.strand.loaded_entries).task(self.task)
         if state.state.is_end:
+            yield False
             return
         async with self.services.open_tools() as self.make_tool:
             try:
-                await work()
+                yield True
             except TaskSuspended:
                 return
             except ports.TaskHalted as halt:
@@ -446,15 +449,19 @@ class ModelCaller:
         if budgets is None or not limits:
             return await self.strand.append_exclusive_async(*drafts)
 
-        async def claim(charges: tuple[BudgetSliceCharge, ...]) -> tuple[strand.RecordedEntry, ...]:
-            *before, last = drafts
-            last = msgspec.structs.replace(last, effects=(*last.effects, *charges))
-            recorded = await self.strand.append_exclusive_async(*before, last)
-            # Only after the commit: a refused charge must not be settled by the reply.
-            self._open_charges = charges
-            return recorded
-
-        return await budgets.spend_async(limits, Spend(amount.usd, amount.tokens), claim)
+        *before, last = drafts
+        attempts = budgets.attempts(limits, Spend(amount.usd, amount.tokens))
+        while True:
+            charges = attempts.charges()
+            charged = msgspec.structs.replace(last, effects=(*last.effects, *charges))
+            try:
+                recorded = await self.strand.append_exclusive_async(*before, charged)
+            except errors.BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
+            else:
+                # Only after the commit: a refused charge must not be settled by the reply.
+                self._open_charges = charges
+                return recorded
 
     async def _find_limits(self) -> tuple[Limit, ...]:
         """Return the limits of shared caps that apply to this task."""

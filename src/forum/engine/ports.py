@@ -1,4 +1,4 @@
-"""The ports of the engine: models, tools, recorded replies, and the runner that calls it."""
+"""The ports of the engine: models, tools and recorded replies; and what workers claim."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import Amount
+from forum.ledger.ports import Amount, Timer
 from forum.runs import kinds
 from forum.runs.answer_similarity import (
     AnswerVerdict,
@@ -84,6 +84,24 @@ class CallReply:
     """The model that answered, as the provider reports it."""
     prices: str = ""
     """The id of the price table from which the cost was computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run, or a shared task by its key, that a worker has claimed to drive it."""
+
+    run: str
+    timers: tuple[Timer, ...] = ()
+    """Its timers that were due; none if it is to be driven in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimBatch:
+    """The runs that a worker has claimed at once."""
+
+    claims: tuple[Claim, ...]
+    is_full: bool
+    """Whether more runs may be due."""
 
 
 class TaskHalted(Exception):
@@ -261,21 +279,4 @@ class DeltaSink(Protocol):
 
     def publish(self, run: str, task: str, step: str, text: str) -> None:
         """Publish a piece of the output of this step's reply.  Never blocks, never raises."""
-        ...
-
-
-class Runner(Protocol):
-    """Calls the engine for runs and tasks, on this machine or another, until the calls return.
-
-    It may call twice, and again after a crash: the ledger shows what was done already.  It drops a
-    request for a run or task that is already being driven; the ledger's timers make sure that no
-    run is forgotten.
-    """
-
-    async def enqueue_run(self, run: str) -> None:
-        """Schedule a call of `Engine.drive_run`."""
-        ...
-
-    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
-        """Schedule a call of `Engine.drive_task` for each task."""
         ...

@@ -47,10 +47,10 @@ async def replay_run(
     )
     runner = LocalRunner(engine)
     while not reply_source.is_played_out:
-        await runner.enqueue_run(run)
+        runner.enqueue_run(run)
         await runner.wait_until_idle()
         reply_source.is_played_out = not _replay_decisions(record, run, scratch)
-    await runner.enqueue_run(run)
+    runner.enqueue_run(run)
     await runner.wait_until_idle()
     ignoring = _incomparable_members(record, run)
     steps = (read_steps(ledger, run, ignoring=ignoring) for ledger in (record, scratch))

@@ -80,10 +80,13 @@ class RoleDriver:
     async def drive(self) -> None:
         """Drive the role until it has ended or waits for a decision."""
         name, _, number = self._task.partition(".")
-        if name == VERIFIER:
-            await self._caller.drive(lambda: self._run_verifier(int(number)))
-        else:
-            await self._caller.drive(lambda: self._run_role(Role(name[1:])))
+        async with self._caller.open_task() as goes_on:
+            if not goes_on:
+                return
+            if name == VERIFIER:
+                await self._run_verifier(int(number))
+            else:
+                await self._run_role(Role(name[1:]))
 
     async def _run_role(self, role: Role) -> None:
         turns = model_calls.StepNames(1)

@@ -6,7 +6,7 @@ of the same run, one is refused at its next append and stops.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -18,7 +18,7 @@ from forum.engine.accept import cancel_run
 from forum.engine.answer_assembly import AnswerAssembler, Conclusion
 from forum.engine.local_runner import LocalRunner
 from forum.engine.model_calls import Services
-from forum.engine.ports import RecordedEnd, Runner
+from forum.engine.ports import RecordedEnd
 from forum.engine.prompt_fit import read_request_source
 from forum.engine.session import SessionRunner, TurnRegistry, read_session
 from forum.engine.signals import RunListener, RunSignals
@@ -47,6 +47,9 @@ from forum.tlog import Hash
 _RUN_LIMITS = frozenset({kinds.StopReason.BUDGET, kinds.StopReason.DEADLINE})
 """Limits of the whole run: a task that reaches one stops the run."""
 
+StartTasks = Callable[[tuple[str, ...]], None]
+"""Has tasks of the run driven beside its driver, except those that are being driven."""
+
 _MIN_POLL_INTERVAL_S = 1.0
 _MAX_POLL_INTERVAL_S = 30.0
 
@@ -57,14 +60,14 @@ class RunDriver:
     def __init__(
         self,
         services: Services,
-        runner: Runner,
+        start_tasks: StartTasks,
         here: LocalRunner,
         attention: RunListener,
         board: RunSignals,
         agenda: TurnRegistry,
     ) -> None:
         self._ledger, self._listener = services.ledger, attention
-        self._runner, self._local_runner = runner, here
+        self._start, self._local_runner = start_tasks, here
         self._signals, self._find_reply_source, self._pending_turns = (
             board,
             services.find_reply_source,
@@ -165,7 +168,7 @@ class RunDriver:
         if run_input.policy.panel is not None:
             # Turns of a session are taken in this process: the pending turns are known only here,
             # and a trip through the queue would take longer than many a turn.
-            self._runner = self._local_runner
+            self._start = partial(self._local_runner.enqueue_tasks, run_input.run)
             return await self._finish(_stage_context(run_input, run_input.cause))
         case = await self._make_plan(run_input)
         if not isinstance(case.plan, RolePlan):
@@ -379,7 +382,7 @@ class RunDriver:
     async def _start_tasks(self, case: context.RunContext, tasks: Sequence[str]) -> None:
         """Have tasks driven in this process, or by whichever worker claims them."""
         if not self._shares_tasks(case):
-            await self._runner.enqueue_tasks(case.run, tuple(tasks))
+            self._start(tuple(tasks))
             return
         self._ledger.writer.share_tasks(case.run)
         self._listener.has_shared_tasks = True
@@ -400,12 +403,12 @@ class RunDriver:
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)
         # Signals are best effort, and the workers of these tasks may have died.  Enqueue the tasks
-        # again: the runner ignores those that are still running.
+        # again: the worker ignores those that are still running.
         started = tuple(sorted(self._started))
         if self._shares_tasks(case):
             await asyncio.to_thread(self._ledger.store.add_timers, _shared_timers(case, started))
         elif started:
-            await self._runner.enqueue_tasks(case.run, started)
+            self._start(started)
         return min(2 * look, _MAX_POLL_INTERVAL_S)
 
     def _poll_timeout_s(self, case: context.RunContext, look: float) -> float:

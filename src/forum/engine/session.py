@@ -264,14 +264,14 @@ class TurnDriver:
 
     async def drive(self) -> None:
         """Drive the turn until it has ended."""
-        await self._caller.drive(self._run_turn)
-
-    async def _run_turn(self) -> None:
         turn, cause = self._due.turn, self._due.cause
-        if isinstance(turn, ToolProbe):
-            await self._run_probe(turn, cause)
-        else:
-            await self._ask_agent(turn, cause)
+        async with self._caller.open_task() as goes_on:
+            if not goes_on:
+                return
+            if isinstance(turn, ToolProbe):
+                await self._run_probe(turn, cause)
+            else:
+                await self._ask_agent(turn, cause)
 
     async def _ask_agent(self, turn: AgentTurn, cause: Hash) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt)

@@ -31,7 +31,7 @@ class SharedBudgets:
 
     def __init__(
         self,
-        store: ports.Store,
+        store: ports.BudgetStore,
         caps: tuple[shared_caps.SharedCap, ...],
         owner: str,
         quota: tuple[shared_caps.Limit, ...] = (),
@@ -49,6 +49,18 @@ class SharedBudgets:
     def run_limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to the acceptance of a run: the quota of a tenant, too."""
         return self.quota + self.limits(actor, lanes)
+
+    def attempts(
+        self, limits: Iterable[shared_caps.Limit], amount: ports.Spend
+    ) -> "ChargeAttempts":
+        """Return the attempts of a commit that charges an amount to these limits."""
+        return self.attempts_each([(limit, amount) for limit in limits])
+
+    def attempts_each(
+        self, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
+    ) -> "ChargeAttempts":
+        """Return the attempts of a commit that charges an amount to each limit."""
+        return ChargeAttempts(self, amounts)
 
     def spend(
         self,
@@ -69,12 +81,12 @@ class SharedBudgets:
         commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], T],
     ) -> T:
         """Do the same as `spend`, with an amount for each limit."""
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = self.attempts_each(amounts)
+        while True:
             try:
-                return commit(self._charges(amounts))
-            except BudgetSliceExhausted as spent:
-                self._take_slice(amounts, spent)
-        raise StoreFailed("charging", "other processes take every slice back; try again")
+                return commit(attempts.charges())
+            except BudgetSliceExhausted as refused:
+                attempts.take_slice(refused)
 
     async def spend_async(
         self,
@@ -83,21 +95,12 @@ class SharedBudgets:
         commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], Awaitable[T]],
     ) -> T:
         """Do the same as `spend` without blocking the event loop."""
-        return await self.spend_each_async([(limit, amount) for limit in limits], commit)
-
-    async def spend_each_async(
-        self,
-        amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
-        commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], Awaitable[T]],
-    ) -> T:
-        """Do the same as `spend_each` without blocking the event loop."""
-        for attempt in range(_MAX_ATTEMPTS):
+        attempts = self.attempts(limits, amount)
+        while True:
             try:
-                return await commit(self._charges(amounts))
-            except BudgetSliceExhausted as spent:
-                await asyncio.sleep(self._retry_delay(attempt))
-                await asyncio.to_thread(self._take_slice, amounts, spent)
-        raise StoreFailed("charging", "other processes take every slice back; try again")
+                return await commit(attempts.charges())
+            except BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
 
     def close(self) -> None:
         """Return all slices; call this when the process makes no more charges."""
@@ -105,7 +108,7 @@ class SharedBudgets:
             _, budget_slice = self._slices.value.popitem()
             self._store.return_slice(budget_slice)
 
-    def _retry_delay(self, attempt: int) -> float:
+    def retry_delay(self, attempt: int) -> float:
         """Return the delay before taking another slice: none at first, then up to the maximum.
 
         The delay depends on the owner, so that competing processes do not retry in step.
@@ -113,31 +116,19 @@ class SharedBudgets:
         spread = sha256(f"{self._owner}/{attempt}".encode()).digest()[0] / 255
         return spread * _MAX_PAUSE_S if attempt > 1 else 0.0
 
-    def _charges(
-        self, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
-    ) -> tuple[ports.BudgetSliceCharge, ...]:
-        """Return the charges of a commit; without a slice, a charge that the store refuses.
-
-        So no slice is taken for a commit that is refused for another reason, such as an idempotency
-        key that was used.
-        """
-        return tuple(
-            ports.BudgetSliceCharge(self._slice_of(limit), amount)
-            for limit, amount in amounts
-            if limit.counts(amount)
-        )
-
-    def _slice_of(self, limit: shared_caps.Limit) -> ports.BudgetSlice:
+    def slice_of(self, limit: shared_caps.Limit) -> ports.BudgetSlice:
+        """Return the slice of a cap that this process holds, or an empty one."""
         budget_slice = self._slices.value.get((limit.scope, limit.per))
         return budget_slice or ports.BudgetSlice(limit.scope, limit.per.value, self._owner)
 
-    def _take_slice(
+    def take_slice(
         self,
         amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
         spent: BudgetSliceExhausted,
     ) -> None:
+        """Take a slice in place of one that does not cover its amount.  Raises `CapReached`."""
         for limit, amount in amounts:
-            old = self._slice_of(limit)
+            old = self.slice_of(limit)
             if (old.scope, old.period) == (spent.scope, spent.period):
                 need = (amount, limit.cap)
                 new = self._store.take_slice(limit.scope, limit.per.value, self._owner, *need)
@@ -145,6 +136,46 @@ class SharedBudgets:
                     self._slices.value[limit.scope, limit.per] = new
                 if old.period not in (new.period, limit.per.value):
                     self._store.return_slice(old)  # the slice's day or month is over
+
+
+class ChargeAttempts:
+    """The charges of one commit; the store refuses a charge without a slice that covers it.
+
+    Commit with `charges`; after each `BudgetSliceExhausted` take a slice, and commit again.
+    """
+
+    def __init__(
+        self, budgets: SharedBudgets, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
+    ) -> None:
+        self._budgets, self._amounts, self._refused = budgets, amounts, 0
+
+    def charges(self) -> tuple[ports.BudgetSliceCharge, ...]:
+        """Return the charges of a commit; without a slice, a charge that the store refuses.
+
+        So no slice is taken for a commit that is refused for another reason, such as an idempotency
+        key that was used.
+        """
+        return tuple(
+            ports.BudgetSliceCharge(self._budgets.slice_of(limit), amount)
+            for limit, amount in self._amounts
+            if limit.counts(amount)
+        )
+
+    def take_slice(self, refused: BudgetSliceExhausted) -> None:
+        """Take a slice for the charge that was refused.
+
+        Raises `CapReached` if the cap is used up, and `StoreFailed` if other processes keep taking
+        the slices back.
+        """
+        self._budgets.take_slice(self._amounts, refused)
+        self._refused += 1
+        if self._refused == _MAX_ATTEMPTS:
+            raise StoreFailed("charging", "other processes take every slice back; try again")
+
+    async def take_slice_async(self, refused: BudgetSliceExhausted) -> None:
+        """Do the same as `take_slice` without blocking the event loop, after a short delay."""
+        await asyncio.sleep(self._budgets.retry_delay(self._refused))
+        await asyncio.to_thread(self.take_slice, refused)
 
 
 def settle_charges(

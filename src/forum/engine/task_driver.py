@@ -108,7 +108,9 @@ class TaskDriver:
 
     async def drive(self) -> None:
         """Drive the task until it has ended or waits for a decision or a child run."""
-        await self._caller.drive(self._run_attempts)
+        async with self._caller.open_task() as goes_on:
+            if goes_on:
+                await self._run_attempts()
 
     async def _run_attempts(self) -> None:
         instruction, cause = await self._approved_instruction()

@@ -12,11 +12,11 @@ import msgspec
 
 from forum.engine import context, model_calls, ports
 from forum.engine.gates import pass_gate
-from forum.errors import BodyGone, CapReached
+from forum.errors import BodyGone, BudgetSliceExhausted, CapReached
 from forum.ledger.body import BytesContent, Content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
-from forum.ledger.ports import BudgetSliceCharge, Position, Spend
+from forum.ledger.ports import Position, Spend
 from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.runs import kinds, policy
 from forum.runs.call_rules import read_agent_question
@@ -217,16 +217,18 @@ class ToolRunner:
             denied = kinds.OutcomeFacts(Outcome.DENIED, kinds.Why.ERROR, gate.refusal)
             denials.append(Draft(f"{step}/outcome", context.ENGINE, denied))
 
-        async def append(charges: tuple[BudgetSliceCharge, ...]) -> tuple[RecordedEntry, ...]:
-            charged = msgspec.structs.replace(intent, effects=charges)
-            return await self._caller.strand.append_exclusive_async(charged, *denials)
-
-        budgets = self._caller.services.budgets
-        # In the commit of the intent: two uses cannot both take what is left, and a worker that is
-        # killed has either used it or not.
-        if gate.sums and budgets is not None:
-            return await budgets.spend_each_async(gate.sums, append)
-        return await append(())
+        strand, budgets = self._caller.strand, self._caller.services.budgets
+        if not gate.sums or budgets is None:
+            return await strand.append_exclusive_async(intent, *denials)
+        attempts = budgets.attempts_each(gate.sums)
+        while True:
+            # In the commit of the intent: two uses cannot both take what is left, and a worker that
+            # is killed has either used it or not.
+            charged = msgspec.structs.replace(intent, effects=attempts.charges())
+            try:
+                return await strand.append_exclusive_async(charged, *denials)
+            except BudgetSliceExhausted as refused:
+                await attempts.take_slice_async(refused)
 
     async def _pass_gate(self, wish: "_ToolRequest", *, is_new: bool) -> "_ToolGateResult":
         """Pass the gate of a tool call if a rule requires approval, before its intent is recorded.

@@ -18,7 +18,7 @@ from forum.ledger.control_key import ARCHIVE_STRANDS
 from forum.ledger.entry import LOG_RUN, Entry, leaf_of
 from forum.ledger.kinds import ArchiveFacts, Kinds
 from forum.ledger.log import find_index
-from forum.ledger.ports import Position, Reader
+from forum.ledger.ports import EntryReader, LogReader, Position
 from forum.ledger.redaction import redacted_bodies
 from forum.ledger.retention import read_retention
 
@@ -31,7 +31,7 @@ def archive_strand(run: str) -> str:
     return f"{ARCHIVE_STRANDS}{run}"
 
 
-def read_archive_record(reader: Reader, kinds: Kinds, run: str) -> Entry[ArchiveFacts] | None:
+def read_archive_record(reader: EntryReader, kinds: Kinds, run: str) -> Entry[ArchiveFacts] | None:
     """Return the entry that says where a run is archived, or None if it is not."""
     # One for each redaction; the last one that counts is in force.
     *_, data = (b"", *reader.read_strand(LOG_RUN, archive_strand(run)))
@@ -41,14 +41,14 @@ def read_archive_record(reader: Reader, kinds: Kinds, run: str) -> Entry[Archive
     return entry
 
 
-def is_record_signed(reader: Reader, run: str) -> bool:
+def is_record_signed(reader: EntryReader, run: str) -> bool:
     """Return whether the last record of an archived run is in a signed checkpoint."""
     data, note = reader.last_entry(LOG_RUN, archive_strand(run)), reader.checkpoint()
     index = find_index(reader, leaf_of(data)) if data else None
     return index is not None and note is not None and index < tlog.parse_checkpoint(note).size
 
 
-def make_copy(reader: Reader, kinds: Kinds, run: str, policy: tlog.WitnessPolicy) -> Bundle:
+def make_copy(reader: LogReader, kinds: Kinds, run: str, policy: tlog.WitnessPolicy) -> Bundle:
     """Return the bundle of a run for an archive: all evidence, no enclosures, nothing redacted.
 
     What a hold keeps is in the copy, although its redaction may be on record already.  `reader`
@@ -121,7 +121,7 @@ class BundledRun:
 class ArchiveLookup:
     """Finds the archived runs of one log; `fetch` returns the bytes at a place."""
 
-    def __init__(self, reader: Reader, kinds: Kinds, fetch: Callable[[str], bytes]) -> None:
+    def __init__(self, reader: EntryReader, kinds: Kinds, fetch: Callable[[str], bytes]) -> None:
         self._reader, self._kinds, self._fetch = reader, kinds, fetch
         # By digest: a copy that replaces another one is not mistaken for it.
         self._open = lru_cache(maxsize=_MAX_OPEN_COPIES)(self._open_copy)

@@ -22,7 +22,7 @@ from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, is_label, leaf_of, peek_kind
 from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
 from forum.ledger.kinds import HoldAct, Kinds, RunOpenFacts
-from forum.ledger.ports import Reader
+from forum.ledger.ports import BodyReader, EntryReader, LogReader, TreeReader
 from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.witness_records import find_records
@@ -245,7 +245,7 @@ def _read_hashes(data: bytes) -> tuple[tlog.Hash, ...]:
 
 
 def gather_bundle(
-    reader: Reader,
+    reader: LogReader,
     kinds: Kinds,
     run: str,
     policy: tlog.WitnessPolicy,
@@ -329,7 +329,7 @@ def _proof(view: tlog.TreeView, index: int, data: bytes, note: tlog.Note) -> tlo
 
 
 def _signed_entries(
-    reader: Reader, kinds: Kinds, run: str, size: int
+    reader: EntryReader, kinds: Kinds, run: str, size: int
 ) -> Iterator[tuple[int, log.LocatedEntry]]:
     """Yield the entries of a run in the tree of this size, without gaps within a strand."""
     ended: set[str] = set()
@@ -343,7 +343,7 @@ def _signed_entries(
             yield located.index, located
 
 
-def _check_unsequenced(reader: Reader, located: log.LocatedEntry) -> None:
+def _check_unsequenced(reader: EntryReader, located: log.LocatedEntry) -> None:
     """Raise `TamperDetected` if an entry without an index is not among the pending rows.
 
     Such an entry has an index that a lookup by its id does not find, because the database was
@@ -354,7 +354,7 @@ def _check_unsequenced(reader: Reader, located: log.LocatedEntry) -> None:
 
 
 def _find_witnessed_checkpoint(
-    reader: Reader, policy: tlog.WitnessPolicy, *, above: int = 0, most: int | None = None
+    reader: TreeReader, policy: tlog.WitnessPolicy, *, above: int = 0, most: int | None = None
 ) -> bytes | None:
     """Return the newest checkpoint of more than `above` entries that the policy accepts."""
     data = reader.checkpoint(most)
@@ -369,14 +369,16 @@ def _find_witnessed_checkpoint(
     return None
 
 
-def _find_first_checkpoint(reader: Reader, policy: tlog.WitnessPolicy, size: int) -> bytes | None:
+def _find_first_checkpoint(
+    reader: TreeReader, policy: tlog.WitnessPolicy, size: int
+) -> bytes | None:
     """Return the first checkpoint of at least this size that the policy accepts."""
     notes = reader.checkpoints(size)
     return next((data for data in notes if tlog.is_witnessed(tlog.Note.parse(data), policy)), None)
 
 
 def _external_causes(
-    reader: Reader, kinds: Kinds, own: Iterable[log.LocatedEntry]
+    reader: EntryReader, kinds: Kinds, own: Iterable[log.LocatedEntry]
 ) -> Iterator[log.LocatedEntry]:
     """Yield the parents outside the run, so that the existence of every parent is proven."""
     parents = {parent for entry in own for parent in entry.entry.parents}
@@ -385,7 +387,7 @@ def _external_causes(
 
 
 def _witness_records(
-    reader: Reader, kinds: Kinds, past: Iterable[PastCheckpoint]
+    reader: EntryReader, kinds: Kinds, past: Iterable[PastCheckpoint]
 ) -> Iterator[log.LocatedEntry]:
     """Yield the entries that record the cosignatures of these checkpoints."""
     for earlier in past:
@@ -398,7 +400,7 @@ def _witness_records(
 
 
 def _redactions(
-    reader: Reader, kinds: Kinds, own: Iterable[log.LocatedEntry]
+    reader: EntryReader, kinds: Kinds, own: Iterable[log.LocatedEntry]
 ) -> Iterator[log.LocatedEntry]:
     ids = {entry.leaf.hex() for entry in own if entry.entry.bodies}
     strands = (reader.read_strand(LOG_RUN, strand) for strand in REDACTION_STRANDS)
@@ -410,7 +412,7 @@ def _redactions(
                 yield log.find_entry(reader, kinds, leaf_of(data).hex())
 
 
-def _holds(reader: Reader, kinds: Kinds, run: str) -> Iterator[log.LocatedEntry]:
+def _holds(reader: EntryReader, kinds: Kinds, run: str) -> Iterator[log.LocatedEntry]:
     """Yield what placed and released the holds on a run: no redaction may stand between the two."""
     names: set[str] = set()
     for data in reader.read_strand(LOG_RUN, RETENTION_STRAND):
@@ -425,7 +427,7 @@ def _holds(reader: Reader, kinds: Kinds, run: str) -> Iterator[log.LocatedEntry]
 
 
 def _bodies(
-    reader: Reader, run: str, own: Iterable[log.LocatedEntry]
+    reader: BodyReader, run: str, own: Iterable[log.LocatedEntry]
 ) -> Iterator[tuple[tuple[int, str], tuple[bytes, bytes]]]:
     named = {e.position: e for e in own if e.entry.bodies}
     for position, name, body in reader.bodies_of_run(run) if named else ():
@@ -436,7 +438,7 @@ def _bodies(
 
 
 def _past_checkpoints(
-    reader: Reader,
+    reader: TreeReader,
     view: tlog.TreeView,
     policy: tlog.WitnessPolicy,
     own: list[log.LocatedEntry],

@@ -62,7 +62,7 @@ def carry_parents(entry: Entry[Any], ids: Mapping[str, str], epoch: str) -> tupl
 
 
 def read_source(
-    reader: ports.Reader, kinds: Kinds, run: str, strand: str
+    reader: ports.EntryReader, kinds: Kinds, run: str, strand: str
 ) -> Iterator[RecordedEntry]:
     """Yield the entries of a strand that are carried, in their order."""
     for data in reader.read_strand(run, strand):

@@ -15,7 +15,7 @@ from forum.errors import Malformed, NoSuchEntry, SignatureRejected
 from forum.ledger.entry import LOG_RUN, Entry, leaf_of
 from forum.ledger.kinds import KeyAddV2Facts, KeyRotationFacts, KeyRotationV2Facts, Kinds
 from forum.ledger.log import LocatedEntry, find_entry
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader, TreeReader
 from forum.tlog import (
     ED25519,
     Note,
@@ -137,7 +137,7 @@ def read_key_addition(facts: KeyAddV2Facts) -> KeyPair:
     return KeyPair(KEY_ADDITION, facts.since, signer, key, facts.signed, facts.proof)
 
 
-def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
+def find_key_rotations(reader: EntryReader, kinds: Kinds) -> Iterator[LocatedEntry]:
     """Yield the sequenced entries of a log that record key rotations.
 
     A gap in the strand, which the verifier reports, takes nothing from those that are there: what
@@ -152,7 +152,7 @@ def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
                 yield located
 
 
-def find_retired_keys(reader: Reader, kinds: Kinds) -> Iterator[tuple[VerifierKey, int]]:
+def find_retired_keys(reader: EntryReader, kinds: Kinds) -> Iterator[tuple[VerifierKey, int]]:
     """Yield each key that handed the log over, with the size of its last checkpoint."""
     for located in find_key_rotations(reader, kinds):
         index = located.index or 0
@@ -168,7 +168,9 @@ def find_retired_keys(reader: Reader, kinds: Kinds) -> Iterator[tuple[VerifierKe
             last = parse_checkpoint(data).size
 
 
-def find_rotation_checkpoints(reader: Reader, entries: Iterable[LocatedEntry]) -> Iterator[bytes]:
+def find_rotation_checkpoints(
+    reader: TreeReader, entries: Iterable[LocatedEntry]
+) -> Iterator[bytes]:
     """Yield, for each rotation, the first checkpoint signed by the old key that includes it."""
     for entry in entries:
         hand_over = read_key_rotation(entry.index or 0, entry.data, entry.entry, reader.origin)

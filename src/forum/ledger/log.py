@@ -153,6 +153,7 @@ class Ledger:
 
     def new_strand(self, run: str, name: str) -> Strand:
         """Return a strand that the caller knows to be empty, without reading it."""
+        _check_name(run)
         return Strand(self.writer, run, name, new=True)
 
     def start_strands(self, starts: Sequence[StrandStart]) -> list[RecordedEntry | None]:
@@ -254,15 +255,7 @@ class Ledger:
     def draft_opening(self, actor: str) -> Draft:
         """Return the first entry of a run that is opened now."""
         newest = self.store.checkpoint()
-        return _opening_draft(actor, tlog.parse_checkpoint(newest) if newest else None)
-
-    async def open_new_run_async(
-        self, run: str, actor: str, past: tlog.Checkpoint | None, *first: Draft
-    ) -> None:
-        """Open a run with a newly generated name after a given checkpoint, without any read."""
-        _check_name(run)
-        strand = Strand(self.writer, run, MAIN_STRAND, new=True)
-        await strand.append_async(_opening_draft(actor, past), *first)
+        return opening_draft(actor, tlog.parse_checkpoint(newest) if newest else None)
 
     def close_run(
         self,
@@ -415,7 +408,7 @@ class Ledger:
                 yield recorded
 
 
-def read_opening(reader: ports.Reader) -> bytes:
+def read_opening(reader: ports.EntryReader) -> bytes:
     """Return the first entry of a log.  Raises `NoSuchEntry` for a log without any."""
     data = next(reader.read_strand(LOG_RUN, MAIN_STRAND), None)
     if data is None:
@@ -431,7 +424,8 @@ def _check_name(run: str) -> None:
         )
 
 
-def _opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
+def opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
+    """Return the first entry of a run that is opened after a checkpoint, if there is one."""
     facts = RunOpenFacts(past.size, past.root.hex()) if past else RunOpenFacts()
     return Draft("run/open", actor, facts)
 
@@ -469,7 +463,7 @@ def read_strand_entries(
     yield from ledger.writer.read_entries(run, strand, start)
 
 
-def find_entry(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
+def find_entry(reader: ports.EntryReader, kinds: Kinds, what: str) -> LocatedEntry:
     """Return the entry with this index, id (or its first digits), or position run/strand/n.
 
     The run of a position may be the index of one of its entries.  Raises `NoSuchEntry`,
@@ -485,7 +479,7 @@ def find_entry(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     return _find_by_id(reader, kinds, what)
 
 
-def stored_body(reader: ports.Reader, entry: Entry[Any], name: str) -> StoredBody | None:
+def stored_body(reader: ports.BodyReader, entry: Entry[Any], name: str) -> StoredBody | None:
     """Return a body that matches the commitment in its entry, or None if it is not stored.
 
     Raises `TamperDetected`.  The body is read here for the comparison, and again by the caller.
@@ -496,7 +490,7 @@ def stored_body(reader: ports.Reader, entry: Entry[Any], name: str) -> StoredBod
     return body
 
 
-def read_body(reader: ports.Reader, entry: Entry[Any], name: str) -> bytes | None:
+def read_body(reader: ports.BodyReader, entry: Entry[Any], name: str) -> bytes | None:
     """Return the content of a body, or None if it is not stored.  Raises `TamperDetected`."""
     body = reader.body(ports.Position(entry.run, entry.strand, entry.n), name)
     if body is None:
@@ -515,7 +509,10 @@ def check_body(entry: Entry[Any], name: str, body: StoredBody) -> None:
 
 
 def check_strand_head(
-    reader: ports.Reader, keys: WriteKeys | None, strand: str, remembered: tuple[int, str] | None
+    reader: ports.EntryReader,
+    keys: WriteKeys | None,
+    strand: str,
+    remembered: tuple[int, str] | None,
 ) -> None:
     """Raise `TamperDetected` if a strand of the log's own run was truncated or replaced.
 
@@ -545,7 +542,7 @@ def check_strand_head(
             raise errors.TamperDetected(f"{LOG_RUN}/{strand}", why)
 
 
-def locate_run(reader: ports.Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]:
+def locate_run(reader: ports.EntryReader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]:
     """Yield all entries of a run, strand by strand, with their indexes.
 
     Raises `TamperDetected` if the tree has another entry at an index.
@@ -565,7 +562,7 @@ def locate_run(reader: ports.Reader, kinds: Kinds, run: str) -> Iterator[Located
 
 
 def walk_causes(
-    reader: ports.Reader,
+    reader: ports.EntryReader,
     kinds: Kinds,
     entry: LocatedEntry,
     limit: int,
@@ -592,7 +589,7 @@ def walk_causes(
         level, depth = below, depth + 1
 
 
-def prove_entry(reader: ports.Reader, index: int) -> tlog.TlogProof:
+def prove_entry(reader: ports.TreeReader, index: int) -> tlog.TlogProof:
     """Return the proof that an entry is in the newest signed tree.  Raises `NotYetSigned`."""
     data = reader.checkpoint()
     note = tlog.Note.parse(data) if data else None
@@ -603,7 +600,7 @@ def prove_entry(reader: ports.Reader, index: int) -> tlog.TlogProof:
     return tlog.TlogProof(index, tuple(hashes), note)
 
 
-def _find_by_index(reader: ports.Reader, kinds: Kinds, index: int) -> LocatedEntry:
+def _find_by_index(reader: ports.EntryReader, kinds: Kinds, index: int) -> LocatedEntry:
     data = next(reader.entries(index, index + 1))
     if data is not None:
         reader.check.check_index(index, leaf_of(data))
@@ -614,7 +611,7 @@ def _find_by_index(reader: ports.Reader, kinds: Kinds, index: int) -> LocatedEnt
     )
 
 
-def _find_by_position(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
+def _find_by_position(reader: ports.EntryReader, kinds: Kinds, what: str) -> LocatedEntry:
     run, _, rest = what.partition("/")
     strand, _, n = rest.rpartition("/")
     if not n.isdecimal() or len(n) > 15:
@@ -629,7 +626,7 @@ def _find_by_position(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedE
     raise errors.NoSuchEntry(what)
 
 
-def _find_by_id(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
+def _find_by_id(reader: ports.EntryReader, kinds: Kinds, what: str) -> LocatedEntry:
     indexes = _match_id(reader, what)
     if not indexes:
         raise errors.NoSuchEntry(what)
@@ -638,7 +635,7 @@ def _find_by_id(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     return _find_by_index(reader, kinds, indexes[0])
 
 
-def _match_id(reader: ports.Reader, digits: str) -> Sequence[int]:
+def _match_id(reader: ports.EntryReader, digits: str) -> Sequence[int]:
     even = digits[: len(digits) & ~1]
     try:
         prefix = bytes.fromhex(even)
@@ -652,13 +649,13 @@ def _match_id(reader: ports.Reader, digits: str) -> Sequence[int]:
     return [i for i, data in rows if data and leaf_of(data).hex().startswith(digits)]
 
 
-def find_index(reader: ports.Reader, leaf: tlog.Hash) -> int | None:
+def find_index(reader: ports.EntryReader, leaf: tlog.Hash) -> int | None:
     """Return the index of the entry with this leaf hash, or None if it has none yet."""
     indexes = _match_id(reader, leaf.hex())
     return indexes[0] if indexes else None
 
 
-def is_before(reader: ports.Reader, leaf: tlog.Hash, until: int) -> bool:
+def is_before(reader: ports.EntryReader, leaf: tlog.Hash, until: int) -> bool:
     """Return whether an entry has an index that is not greater than `until`."""
     index = find_index(reader, leaf)
     return index is not None and index <= until

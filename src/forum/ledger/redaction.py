@@ -119,7 +119,9 @@ class RecordedRedaction(NamedTuple):
         return ports.Position(self.entry.run, self.entry.strand, self.entry.n)
 
 
-def find_redaction(reader: ports.Reader, kinds: Kinds, body: BodyName) -> RecordedRedaction | None:
+def find_redaction(
+    reader: ports.EntryReader, kinds: Kinds, body: BodyName
+) -> RecordedRedaction | None:
     """Return the first redaction of a body, or None if there is none."""
     for strand in REDACTION_STRANDS:
         for data in reader.read_strand(LOG_RUN, strand):
@@ -149,7 +151,7 @@ class BodyEraser:
     """Erases the bodies of signed redactions; each call goes on where the last one ended."""
 
     def __init__(
-        self, store: ports.Store, kinds: Kinds, archive: ArchiveEraser | None = None
+        self, store: ports.ContentStore, kinds: Kinds, archive: ArchiveEraser | None = None
     ) -> None:
         self._store, self._kinds, self._archive = store, kinds, archive
         self._read = dict.fromkeys(REDACTION_STRANDS, 0)

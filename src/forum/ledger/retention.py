@@ -125,7 +125,7 @@ def fold_retention(entries: Iterable[Entry[Any]], state: RetentionState) -> Rete
 
 
 def read_retention(
-    reader: ports.Reader, kinds: Kinds, state: RetentionState | None = None
+    reader: ports.EntryReader, kinds: Kinds, state: RetentionState | None = None
 ) -> RetentionState:
     """Return the rules and holds in force, folding new entries into `state`."""
     state = state or RetentionState()

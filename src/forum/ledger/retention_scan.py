@@ -10,27 +10,9 @@ from itertools import groupby
 import msgspec
 
 from forum import errors
+from forum.ledger import log, redaction, retention
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.kinds import ExportFacts, RedactionReason, RedactionV3Facts
-from forum.ledger.log import (
-    SYSTEM_ACTOR,
-    Ledger,
-    LocatedEntry,
-    locate_run,
-    read_strand_entries,
-)
-from forum.ledger.redaction import (
-    MAX_REDACTED_BODIES,
-    MAX_REDACTED_ENTRIES,
-    ArchiveEraser,
-    BodyEraser,
-)
-from forum.ledger.retention import (
-    RETENTION_STRAND,
-    BodyName,
-    RetentionState,
-    read_retention,
-)
 from forum.ledger.strand import Draft
 from forum.tlog import Hash
 
@@ -42,14 +24,14 @@ _NO_BODIES = b'"bodies":{}}'
 class DueBody(msgspec.Struct, frozen=True):
     """A body whose period is over, and the subject of the rule that says so."""
 
-    entry: LocatedEntry
+    entry: log.LocatedEntry
     name: str
     rule: str
 
     @property
-    def body(self) -> BodyName:
+    def body(self) -> retention.BodyName:
         """The id of the entry, and the name of the body."""
-        return BodyName(self.entry.leaf.hex(), self.name)
+        return retention.BodyName(self.entry.leaf.hex(), self.name)
 
 
 class RetentionStep(msgspec.Struct, frozen=True):
@@ -69,14 +51,14 @@ class RetentionScan:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: log.Ledger,
         is_active: Callable[[str], bool],
-        archive: ArchiveEraser | None = None,
+        archive: redaction.ArchiveEraser | None = None,
     ) -> None:
         """Take a ledger, and a function that tells whether a run still reads its own bodies."""
         self._ledger, self._is_active = ledger, is_active
-        self._eraser = BodyEraser(ledger.store, ledger.kinds, archive)
-        self._state = RetentionState()
+        self._eraser = redaction.BodyEraser(ledger.store, ledger.kinds, archive)
+        self._state = retention.RetentionState()
         self._scanned: dict[int, int] = {}
         """For each period, the index before which every body was looked at."""
         self._postponed: set[str] = set()
@@ -93,7 +75,7 @@ class RetentionScan:
         step goes on.
         """
         before = self._state
-        self._state = read_retention(self._ledger.store, self._ledger.kinds, before)
+        self._state = retention.read_retention(self._ledger.store, self._ledger.kinds, before)
         if not self._periods():
             return RetentionStep(redacted=0, erased=0, is_done=True)
         if (self._state.periods, self._state.holds) != (before.periods, before.holds):
@@ -117,7 +99,7 @@ class RetentionScan:
     def _periods(self) -> list[int]:
         return sorted({seconds for seconds in self._state.periods.values() if seconds})
 
-    def _find_stored(self, due: Mapping[BodyName, DueBody]) -> list[DueBody]:
+    def _find_stored(self, due: Mapping[retention.BodyName, DueBody]) -> list[DueBody]:
         """Return those of the due bodies that are stored and not announced yet."""
         items, announced = list(due.values()), self._eraser.pending
         stored = self._ledger.store.bodies_at([(i.entry.position, i.name) for i in items])
@@ -137,13 +119,13 @@ class RetentionScan:
         for index, data in enumerate(store.entries(start, stop), start):
             # Most entries have no body: they are not parsed.
             if data is not None and not data.endswith(_NO_BODIES):
-                located = LocatedEntry(index, data, self._ledger.kinds.read(data))
+                located = log.LocatedEntry(index, data, self._ledger.kinds.read(data))
                 if self._is_too_young(located, seconds):
                     return
                 yield from self._due_bodies(located, seconds, postponed)
             scanned[seconds] = index + 1
 
-    def _is_too_young(self, located: LocatedEntry, seconds: int) -> bool:
+    def _is_too_young(self, located: log.LocatedEntry, seconds: int) -> bool:
         """Return whether the scan for a period ends before an entry.
 
         Entries are in the order of their times, but for some that were recorded together.  An entry
@@ -156,13 +138,13 @@ class RetentionScan:
         """Yield the due bodies of runs that were active when the scan passed them."""
         for run in [run for run in postponed if not self._is_running(run)]:
             postponed.discard(run)
-            for located in locate_run(self._ledger.store, self._ledger.kinds, run):
+            for located in log.locate_run(self._ledger.store, self._ledger.kinds, run):
                 if located.index is not None:
                     for seconds in self._periods():
                         yield from self._due_bodies(located, seconds, postponed)
 
     def _due_bodies(
-        self, located: LocatedEntry, seconds: int, postponed: set[str]
+        self, located: log.LocatedEntry, seconds: int, postponed: set[str]
     ) -> Iterator[DueBody]:
         """Yield the bodies of an entry for which this period counts, if they may be erased."""
         entry = located.entry
@@ -187,8 +169,8 @@ class RetentionScan:
         """Record the redaction of a batch, but for what is held; return the number of bodies."""
         ledger = self._ledger
         while True:
-            strand = ledger.open_log_strand(RETENTION_STRAND)
-            state = read_retention(ledger.store, ledger.kinds, self._state)
+            strand = ledger.open_log_strand(retention.RETENTION_STRAND)
+            state = retention.read_retention(ledger.store, ledger.kinds, self._state)
             # A rule that was changed since is looked at by the next step, from the beginning.
             kept = [
                 due
@@ -218,11 +200,11 @@ class RetentionScan:
         )
         exports = self._find_exports({due.entry.entry.run for due in batch})
         step = f"redact/{leaves[0].hex()[:16]}/{len(batch)}"
-        return Draft(step, SYSTEM_ACTOR, facts, (*leaves, *exports))
+        return Draft(step, log.SYSTEM_ACTOR, facts, (*leaves, *exports))
 
     def _find_exports(self, runs: Iterable[str]) -> list[Hash]:
         """Return at most one entry that leads to all exports of these runs."""
-        entries = read_strand_entries(self._ledger, LOG_RUN, MAIN_STRAND, self._exports_read)
+        entries = log.read_strand_entries(self._ledger, LOG_RUN, MAIN_STRAND, self._exports_read)
         for leaf, entry in entries:
             self._exports_read += 1
             if isinstance(entry.facts, ExportFacts):
@@ -245,8 +227,8 @@ def _make_batches(due: Iterable[DueBody]) -> Iterator[list[DueBody]]:
         batch: list[DueBody] = []
         leaves: set[Hash] = set()
         for item in items:
-            is_full = len(leaves | {item.entry.leaf}) > MAX_REDACTED_ENTRIES
-            if is_full or len(batch) == MAX_REDACTED_BODIES:
+            is_full = len(leaves | {item.entry.leaf}) > redaction.MAX_REDACTED_ENTRIES
+            if is_full or len(batch) == redaction.MAX_REDACTED_BODIES:
                 yield batch
                 batch, leaves = [], set()
             batch.append(item)

@@ -12,7 +12,7 @@ from forum import errors, tlog
 from forum.ledger.control_key import is_allowed, is_control_row
 from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import leaf_of, strand_prefix
-from forum.ledger.ports import EntryRow, Reader, TreeHead
+from forum.ledger.ports import EntryReader, EntryRow, TreeHead, TreeReader
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
 
 _MAX_PROOFS = 2_000
@@ -29,7 +29,7 @@ def has_matching_columns(origin: str, row: EntryRow) -> bool:
     return data.startswith(strand_prefix(origin, run, strand) + b"%d," % n)
 
 
-def is_continued(reader: Reader, earlier: tlog.Checkpoint, head: TreeHead) -> bool:
+def is_continued(reader: TreeReader, earlier: tlog.Checkpoint, head: TreeHead) -> bool:
     """Return whether the stored tree begins with the tree of a checkpoint."""
     if not earlier.size:
         return True
@@ -90,7 +90,7 @@ class NoRowCheck:
 class SignedTree:
     """The newest tree signed by a key of the log, read through the stored, untrusted tiles."""
 
-    def __init__(self, reader: Reader, keys: Iterable[tlog.VerifierKey]) -> None:
+    def __init__(self, reader: EntryReader, keys: Iterable[tlog.VerifierKey]) -> None:
         self._reader, self._keys = reader, tuple(keys)
         # Together, because threads share them: a checkpoint with the view of another size would
         # reject every entry between the two.
@@ -165,7 +165,7 @@ class WriterCheck:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: EntryReader,
         write_keys: WriteKeys | None,
         log_keys: Iterable[tlog.VerifierKey],
         reload: ReloadKeys = lambda: None,

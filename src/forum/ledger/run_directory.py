@@ -38,7 +38,7 @@ class RunDirectory:
 
     strand = RUNS_STRAND
 
-    def __init__(self, reader: ports.Reader) -> None:
+    def __init__(self, reader: ports.EntryReader) -> None:
         self._reader = reader
 
     def compose(self, batch: Batch, last: RecordedEntry | None) -> Sequence[Draft]:
@@ -82,7 +82,7 @@ class RunListProof(msgspec.Struct, frozen=True):
     """The C2SP tlog-proof of the last entry, which names those before it."""
 
 
-def prove_run_list(reader: ports.Reader, first: int, limit: int) -> RunListProof:
+def prove_run_list(reader: ports.EntryReader, first: int, limit: int) -> RunListProof:
     """Return at most `limit` entries of a directory from a position on, with their proof.
 
     A negative position is counted from the end of what was signed.
@@ -106,7 +106,7 @@ def prove_run_list(reader: ports.Reader, first: int, limit: int) -> RunListProof
     return RunListProof(start, tuple(entries), prove_entry(reader, index).encode())
 
 
-def _count_signed(reader: ports.Reader, end: int) -> int:
+def _count_signed(reader: ports.EntryReader, end: int) -> int:
     """Return how many of the first entries of a directory are in the signed tree.
 
     The last few may not be, as long as runs are opened faster than trees are signed.
@@ -135,7 +135,7 @@ class DirectoryReader:
 
     def __init__(
         self,
-        reader: ports.Reader,
+        reader: ports.EntryReader,
         kinds: Kinds,
         keys: WriteKeys | None,
         remembered: tuple[int, str] | None = None,

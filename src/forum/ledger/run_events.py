@@ -12,7 +12,7 @@ from itertools import chain, islice
 import msgspec
 
 from forum.ledger.entry import leaf_of, peek_run
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 
 _MAX_LOG_SCAN = 1000
 """Up to this many new entries, the log is scanned instead of every strand of the run."""
@@ -32,7 +32,7 @@ class SequencedEntry(msgspec.Struct, frozen=True):
 class RunEventReader(msgspec.Struct):
     """Returns each entry of a run once, by ascending index, starting after the index `after`."""
 
-    reader: Reader
+    reader: EntryReader
     run: str
     after: int = -1
     _size: int = 0
@@ -85,7 +85,7 @@ class RunEventReader(msgspec.Struct):
 class LogEventReader(msgspec.Struct):
     """Returns each entry of the log once, by ascending index, starting after the index `after`."""
 
-    reader: Reader
+    reader: EntryReader
     after: int = -1
 
     def read_new(self) -> list[SequencedEntry]:
@@ -101,7 +101,7 @@ class LogEventReader(msgspec.Struct):
         return entries
 
 
-def find_strand_starts(reader: Reader, run: str, after: int) -> dict[str, int]:
+def find_strand_starts(reader: EntryReader, run: str, after: int) -> dict[str, int]:
     """Return for each strand of a run the position of its first entry after an index.
 
     This is a binary search in all strands at once, with one query per round.
@@ -126,7 +126,7 @@ def find_strand_starts(reader: Reader, run: str, after: int) -> dict[str, int]:
 
 
 def read_page(
-    reader: Reader, run: str, after: int, limit: int
+    reader: EntryReader, run: str, after: int, limit: int
 ) -> tuple[list[SequencedEntry], bool]:
     """Return the next entries of a run after an index, and whether there are more."""
     # Read the size first, as in `RunEventReader`: entries sequenced meanwhile are left to a later
@@ -146,7 +146,7 @@ def read_page(
 
 
 def _read_following(
-    reader: Reader, run: str, strand: str, n: int, size: int, limit: int
+    reader: EntryReader, run: str, strand: str, n: int, size: int, limit: int
 ) -> Iterator[SequencedEntry]:
     """Yield the entries of a strand from a position on.
 
@@ -164,7 +164,7 @@ def _read_following(
 
 
 def _read_sequenced_at(
-    reader: Reader, run: str, places: Sequence[tuple[str, int]], size: int
+    reader: EntryReader, run: str, places: Sequence[tuple[str, int]], size: int
 ) -> list[SequencedEntry | None]:
     """Return the entries at these (strand, n) pairs; None for those not in a log of this size."""
     rows = reader.entries_at(run, places)

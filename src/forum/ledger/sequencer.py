@@ -15,20 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from forum import errors, tlog
-from forum.ledger import ports
+from forum.ledger import own_entries, ports
 from forum.ledger.control_key import is_allowed, is_control_row
 from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_CLOCK_SKEW_S, leaf_of
 from forum.ledger.kinds import Kinds, RunsOpenedFacts, WitnessedFacts
-from forum.ledger.own_entries import (
-    REMEMBERED_STRANDS,
-    WITNESSED_STRAND,
-    Batch,
-    Composer,
-    OwnEntries,
-    is_foreign_to_own,
-    stray_row,
-)
 from forum.ledger.row_checks import has_matching_columns, has_tree, is_continued
 from forum.ledger.strand import RUNS_STRAND, WriterContext
 from forum.ledger.witness_records import may_be_recorded, merge_cosignatures
@@ -81,14 +72,14 @@ class Sequencer:
 
     def __init__(  # noqa: PLR0913  all but the first have a default
         self,
-        store: ports.Store,
+        store: ports.PublisherStore,
         keys: WriteKeys | None = None,
         reload: ReloadKeys = lambda: None,
         control: WriteKeys | None = None,
         *,
         is_signer: bool = True,
         writer: WriterContext | None = None,
-        composers: Sequence[Composer] = (),
+        composers: Sequence[own_entries.Composer] = (),
         readable: ReadableEntries | None = None,
     ) -> None:
         """With `control`, set aside control entries that the signing machine has not tagged.
@@ -100,7 +91,7 @@ class Sequencer:
         """
         self._store, self._keys, self._reload, self._control = store, keys, reload, control
         self._is_signer = is_signer
-        self._writer, self._own = writer, OwnEntries(composers)
+        self._writer, self._own = writer, own_entries.OwnEntries(composers)
         self._has_own, self._readable = bool(composers), readable
         self._done: DatabaseMemory[tuple[tlog.Tree, ports.TreeHead] | None] = DatabaseMemory(
             store.lineage, lambda: None
@@ -144,7 +135,7 @@ class Sequencer:
         self._done.value = None
         # Composed after the head was read: while it is in place, nobody else adds to own strands.
         try:
-            own = self._compose(Batch(batch.rows, leaves, old.size, is_next))
+            own = self._compose(own_entries.Batch(batch.rows, leaves, old.size, is_next))
         except errors.Malformed as error:
             what = f"the end of a strand that only sequencers of {self._store.origin} write"
             raise errors.SigningRefused(what, str(error)) from None
@@ -157,7 +148,7 @@ class Sequencer:
         self._done.value = (tree, new)
         return len(leaves)
 
-    def _compose(self, batch: Batch) -> list[ports.EntryWrite]:
+    def _compose(self, batch: own_entries.Batch) -> list[ports.EntryWrite]:
         """Return the entries that this sequencer adds to a batch."""
         if self._writer is None:
             return []
@@ -170,9 +161,9 @@ class Sequencer:
         Such a row in the batch was set aside before.  One behind the batch would stop the log.
         """
         pending = self._store.pending_entries(2**31)
-        foreign = [at for at, row in enumerate(pending.rows) if is_foreign_to_own(row)]
+        foreign = [at for at, row in enumerate(pending.rows) if own_entries.is_foreign_to_own(row)]
         if not foreign:
-            raise stray_row(self._store.origin)
+            raise own_entries.stray_row(self._store.origin)
         self._store.move_to_quarantine(pending.select(foreign))
 
     def _quarantine_foreign(self, batch: ports.PendingEntries) -> ports.PendingEntries:
@@ -219,7 +210,7 @@ class Sequencer:
             return False
         if not is_allowed(row, self._control):
             return False
-        if self._has_own and is_foreign_to_own(row):
+        if self._has_own and own_entries.is_foreign_to_own(row):
             return False
         if self._keys is not None and not self._keys.accepts_new_entry(row.data, row.tag):
             return False
@@ -291,7 +282,7 @@ class Publisher:
 
     def __init__(  # noqa: PLR0913  the last six have a default
         self,
-        store: ports.Store,
+        store: ports.PublisherStore,
         key: tlog.SigningKey,
         guard: ports.CheckpointStore,
         policy: tlog.WitnessPolicy,
@@ -515,7 +506,7 @@ class Publisher:
             rows.append(row)
             if not row.n and row.strand == MAIN_STRAND:
                 names.opened.add(row.run)
-            if row.run == LOG_RUN and row.strand in REMEMBERED_STRANDS:
+            if row.run == LOG_RUN and row.strand in own_entries.REMEMBERED_STRANDS:
                 ends[row.strand] = row
                 self._check_own(index, row, names)
             if len(rows) == MAX_BATCH_ENTRIES:
@@ -526,7 +517,7 @@ class Publisher:
 
     def _check_own(self, index: int, row: ports.EntryRow, names: "_UnsignedNames") -> None:
         """Raise `SigningRefused` for an entry in an own strand that no sequencer composed."""
-        if self._readable is None or not is_foreign_to_own(row):
+        if self._readable is None or not own_entries.is_foreign_to_own(row):
             return
         if why := self._find_own_fault(row, names):
             raise errors.SigningRefused(f"entry {index} ({row.position})", why)
@@ -561,7 +552,7 @@ class Publisher:
         facts = self._readable.read_facts(row.data) if self._readable is not None else None
         if row.strand == RUNS_STRAND and isinstance(facts, RunsOpenedFacts):
             return self._find_names_fault(row, facts, names)
-        if row.strand == WITNESSED_STRAND and isinstance(facts, WitnessedFacts):
+        if row.strand == own_entries.WITNESSED_STRAND and isinstance(facts, WitnessedFacts):
             return self._find_record_fault(row, facts, names)
         return "it does not belong into this strand"
 

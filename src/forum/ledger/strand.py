@@ -128,7 +128,7 @@ class EntryMemory(Protocol):
 class WriterContext(msgspec.Struct, frozen=True):
     """The dependencies that all writers of one log share."""
 
-    store: ports.Reader
+    store: ports.EntryReader
     append: ports.Append
     append_async: ports.AppendAsync
     kinds: Kinds
@@ -532,7 +532,7 @@ def start_strands(
 
 
 def _missing_strands(
-    store: ports.Reader, places: dict[tuple[str, str], int]
+    store: ports.EntryReader, places: dict[tuple[str, str], int]
 ) -> dict[tuple[str, str], int]:
     """Return the places whose strands have no entry, in their order."""
     missing = set()

@@ -16,7 +16,7 @@ from forum.errors import Malformed, SignatureRejected, SigningRefused
 from forum.ledger.entry import LOG_RUN, Entry
 from forum.ledger.kinds import Kinds, WitnessedFacts
 from forum.ledger.own_entries import WITNESSED_STRAND, Batch
-from forum.ledger.ports import EntryRow, Reader, Store
+from forum.ledger.ports import EntryReader, EntryRow, PublisherStore
 from forum.ledger.row_checks import has_tree
 from forum.ledger.strand import Draft, RecordedEntry
 from forum.tlog import (
@@ -174,7 +174,7 @@ class WitnessRecorder:
 
     def __init__(
         self,
-        store: Store,
+        store: PublisherStore,
         witnesses: Sequence[VerifierKey],
         kept: Callable[[], bytes | None] = lambda: None,
     ) -> None:
@@ -203,7 +203,7 @@ class WitnessRecorder:
 
 
 def _draft_records(
-    store: Store,
+    store: PublisherStore,
     witnesses: Sequence[VerifierKey],
     last: WitnessedFacts | None,
     size: int,
@@ -284,7 +284,7 @@ def _split(lines: Sequence[str]) -> Iterator[list[str]]:
         yield group
 
 
-def find_records(reader: Reader, kinds: Kinds, size: int = 0) -> Iterator[Entry[Any]]:
+def find_records(reader: EntryReader, kinds: Kinds, size: int = 0) -> Iterator[Entry[Any]]:
     """Yield the records of checkpoints of at least this size; what cannot be read is left out.
 
     The rows are not checked here: a recorded cosignature verifies by itself.
@@ -295,7 +295,7 @@ def find_records(reader: Reader, kinds: Kinds, size: int = 0) -> Iterator[Entry[
             yield entry
 
 
-def _find_first(reader: Reader, kinds: Kinds, size: int) -> int:
+def _find_first(reader: EntryReader, kinds: Kinds, size: int) -> int:
     """Return the first position of a record of at least this size: they are in that order."""
     if not size:
         return 0

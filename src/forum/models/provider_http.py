@@ -23,12 +23,7 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.models.urls import is_loopback
-from forum.runs.server_sent_events import (
-    MAX_EVENT_BYTES,
-    ReplyTooLarge,
-    SseEvent,
-    SseParser,
-)
+from forum.runs import server_sent_events
 
 MAX_STREAM_BYTES: Final = 1 << 28
 """Maximum size of a response in bytes, including the framing around its text."""
@@ -83,7 +78,7 @@ class HttpOutcome:
 class ResponseReader(Protocol):
     """Parser of a response as it arrives.  Its methods may raise `ReplyTooLarge` or `Malformed`."""
 
-    def read_event(self, event: SseEvent) -> bool:
+    def read_event(self, event: server_sent_events.SseEvent) -> bool:
         """Process an event; return whether it was the last one."""
 
     def read_body(self, body: bytes) -> bool:
@@ -164,7 +159,7 @@ async def _chain(first: bytes, rest: AsyncIterable[bytes]) -> AsyncIterator[byte
 
 
 async def _read_stream(chunks: AsyncIterable[bytes], reader: ResponseReader) -> HttpOutcome:
-    events, size = SseParser(), 0
+    events, size = server_sent_events.SseParser(), 0
     try:
         async for chunk in chunks:
             size += len(chunk)
@@ -172,7 +167,7 @@ async def _read_stream(chunks: AsyncIterable[bytes], reader: ResponseReader) -> 
                 return HttpOutcome(HttpEnd.OVERSIZE, 200)
             if any(reader.read_event(event) for event in events.feed(chunk)):
                 return HttpOutcome(HttpEnd.DONE, 200)
-    except ReplyTooLarge:
+    except server_sent_events.ReplyTooLarge:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
     except _UNREADABLE as error:
         return HttpOutcome(HttpEnd.MALFORMED, 200, error=_truncate_error(str(error)))
@@ -181,13 +176,13 @@ async def _read_stream(chunks: AsyncIterable[bytes], reader: ResponseReader) -> 
 
 async def _read_whole(chunks: AsyncIterable[bytes], reader: ResponseReader) -> HttpOutcome:
     """Read a response that is not streamed: some servers ignore the request for a stream."""
-    body = await _read_prefix(chunks, MAX_EVENT_BYTES + 1)
-    if len(body) > MAX_EVENT_BYTES:
+    body = await _read_prefix(chunks, server_sent_events.MAX_EVENT_BYTES + 1)
+    if len(body) > server_sent_events.MAX_EVENT_BYTES:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
     try:
         if reader.read_body(body):
             return HttpOutcome(HttpEnd.DONE, 200)
-    except ReplyTooLarge:
+    except server_sent_events.ReplyTooLarge:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
     except _UNREADABLE:
         pass  # the body itself explains more than the parse error

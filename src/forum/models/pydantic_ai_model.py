@@ -13,15 +13,9 @@ from forum.engine import CallReply, ModelCall
 from forum.installation import missing_extra
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome
-from forum.models import provider_http, wire
+from forum.models import provider_http, provider_outcome, wire
 from forum.models.process_environment import OPERATOR
 from forum.models.provider_http import HttpEnd, HttpOutcome
-from forum.models.provider_outcome import (
-    PricedModel,
-    ProviderOutcome,
-    refused_reply,
-    unencodable_reply,
-)
 from forum.runs.kinds import Why
 from forum.runs.policy import Library
 from forum.runs.prompt import MessageRole
@@ -49,7 +43,7 @@ _KEYS_OF_OPERATOR: Final = (
 _NOT_SENT: Final = frozenset({"pool", "connect"})
 
 
-class PydanticAiModel(PricedModel[Library]):
+class PydanticAiModel(provider_outcome.PricedModel[Library]):
     """A model that is called through pydantic-ai."""
 
     def __init__(
@@ -66,16 +60,18 @@ class PydanticAiModel(PricedModel[Library]):
             message = text_content(_KEYS_OF_OPERATOR)
             return CallReply(Outcome.DENIED, why=Why.ERROR, code="no-key", error=message)
         received = wire.ReplyBuilder(call.hear)
-        outcome = ProviderOutcome(self._price, self.bound(call), call, received)
+        outcome = provider_outcome.ProviderOutcome(self._price, self.bound(call), call, received)
         try:
             return await self._request(call, outcome)
         except (exceptions.UserError, ImportError) as error:
             message = text_content(str(error)[: provider_http.MAX_ERROR_BYTES])
             return CallReply(Outcome.DENIED, why=Why.ERROR, code="not-configured", error=message)
         except wire.UNREADABLE as error:
-            return unencodable_reply(error)
+            return provider_outcome.unencodable_reply(error)
 
-    async def _request(self, call: ModelCall, outcome: ProviderOutcome) -> CallReply:
+    async def _request(
+        self, call: ModelCall, outcome: provider_outcome.ProviderOutcome
+    ) -> CallReply:
         # `extra_body` bypasses pydantic-ai and could override the token limit.
         options = {n: value for n, value in self._spec.options.items() if n != "extra_body"}
         settings = options | {"max_tokens": self._spec.max_tokens, "max_retries": 0}
@@ -161,15 +157,17 @@ def _read_response(response: messages.ModelResponse, received: wire.ReplyBuilder
                 pass  # reasoning is not part of the output
 
 
-def _error_reply(error: exceptions.AgentRunError, outcome: ProviderOutcome) -> CallReply:
+def _error_reply(
+    error: exceptions.AgentRunError, outcome: provider_outcome.ProviderOutcome
+) -> CallReply:
     message = str(error).encode(errors="replace")[: provider_http.MAX_ERROR_BYTES]
     match error:
         case exceptions.ModelHTTPError() if not error.in_stream:
             pause = int(min(1000 * (error.retry_after or 0), provider_http.MAX_RETRY_AFTER_MS))
             end = HttpOutcome(HttpEnd.REFUSED, error.status_code, max(pause, 0), message)
-            return refused_reply(end)
+            return provider_outcome.refused_reply(end)
         case exceptions.ModelConnectionError() if error.phase in _NOT_SENT:
-            return refused_reply(HttpOutcome(HttpEnd.CONNECT, error=message))
+            return provider_outcome.refused_reply(HttpOutcome(HttpEnd.CONNECT, error=message))
         case exceptions.ModelTimeoutError():
             return outcome.partial_reply(HttpOutcome(HttpEnd.LATE, error=message))
         case exceptions.ModelConnectionError():

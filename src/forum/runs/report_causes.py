@@ -5,12 +5,12 @@ from collections.abc import Callable
 from forum.errors import NoSuchEntry
 from forum.ledger.kinds import Kinds
 from forum.ledger.log import LocatedEntry, find_entry
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 from forum.runs.report_kinds import ReportBeginFacts, ReportStepFacts, span_strand
 
 
 def within_finder(
-    reader: Reader, kinds: Kinds
+    reader: EntryReader, kinds: Kinds
 ) -> Callable[[LocatedEntry], tuple[LocatedEntry, ...]]:
     """Return a function that finds the first entry of the span that an entry is `within`."""
 

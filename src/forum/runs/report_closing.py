@@ -15,13 +15,8 @@ from forum.ledger.entry import MAIN_STRAND, Entry, leaf_of
 from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.log import Ledger, StrandEnd
 from forum.ledger.ports import Timer
+from forum.runs import report_kinds
 from forum.runs.report_drafts import gap_draft
-from forum.runs.report_kinds import (
-    GapReason,
-    ReportGapFacts,
-    ReportSourceFacts,
-    ReportStepFacts,
-)
 
 CLOSE_TIMER = "close"
 """The strand whose timer says when a reported run is to be closed; it has no entries."""
@@ -54,7 +49,7 @@ class ReportSummary:
         """The span of another run that started the program of this one."""
         self.last: Entry[Any] | None = None
         """The last entry of `main`."""
-        self.source: ReportSourceFacts | None = None
+        self.source: report_kinds.ReportSourceFacts | None = None
         self.root: Outcome | None = None
         """The outcome of the root span, if it has come."""
         self.is_full = False
@@ -73,17 +68,17 @@ class ReportSummary:
         else:
             self.last = entry
         match facts:
-            case ReportSourceFacts():
+            case report_kinds.ReportSourceFacts():
                 self.source = facts
-            case ReportStepFacts():
+            case report_kinds.ReportStepFacts():
                 self._spans.add(facts.span)
                 if facts.within and facts.within != self._started_by:
                     self._parents.add(facts.within)
                 elif self.source is not None and self.source.trace:
                     self.root = facts.outcome
-            case ReportGapFacts(why=GapReason.LIMIT):
+            case report_kinds.ReportGapFacts(why=report_kinds.GapReason.LIMIT):
                 self.is_full = True
-            case ReportGapFacts(why=GapReason.PARENT_UNSEEN):
+            case report_kinds.ReportGapFacts(why=report_kinds.GapReason.PARENT_UNSEEN):
                 self._counted += facts.steps
             case _:
                 pass
@@ -139,7 +134,9 @@ def close_if_quiet(
         return False
     try:
         if summary.unseen_parents:
-            gap = ReportGapFacts(GapReason.PARENT_UNSEEN, summary.unseen_parents)
+            gap = report_kinds.ReportGapFacts(
+                report_kinds.GapReason.PARENT_UNSEEN, summary.unseen_parents
+            )
             # A crash after this entry leaves an open run whose gap is not counted again.
             main.append_exclusive(gap_draft(gap, f"{gap.why.value}/{main.length}", _ACTOR))
         ends = [summary.ends[name] for name in sorted(summary.ends)]

@@ -7,15 +7,7 @@ import msgspec
 from forum.ledger.body import BytesContent
 from forum.ledger.ports import Amount, Effect, OpenBudgetAccount
 from forum.ledger.strand import Attachment, Draft
-from forum.runs.report_kinds import (
-    A_FRAMEWORK,
-    Names,
-    ReportGapFacts,
-    ReportSourceFacts,
-    encode_names,
-    plain_name,
-    program_label,
-)
+from forum.runs import report_kinds
 
 MAX_BODY_BYTES = 1 << 20
 """Limit of a body; the fact `cut` counts the bytes that are left out."""
@@ -41,7 +33,7 @@ def find_overrun(reserved: Amount, spent: Amount, limited: Collection[str]) -> s
     return ""
 
 
-def source_draft(run: str, name: str, source: ReportSourceFacts) -> Draft:
+def source_draft(run: str, name: str, source: report_kinds.ReportSourceFacts) -> Draft:
     """Return the entry that follows the opening of a run; it opens the account of a capped run.
 
     A framework that is free text goes into the body.
@@ -51,14 +43,18 @@ def source_draft(run: str, name: str, source: ReportSourceFacts) -> Draft:
         effects = (OpenBudgetAccount(run, source.cap),)
     return Draft(
         step="source",
-        actor=program_label(name),
-        facts=msgspec.structs.replace(source, framework=plain_name(source.framework, A_FRAMEWORK)),
-        bodies=names_body(Names(name, framework=source.framework), is_program=True),
+        actor=report_kinds.program_label(name),
+        facts=msgspec.structs.replace(
+            source, framework=report_kinds.plain_name(source.framework, report_kinds.A_FRAMEWORK)
+        ),
+        bodies=names_body(report_kinds.Names(name, framework=source.framework), is_program=True),
         effects=effects,
     )
 
 
-def gap_draft(facts: ReportGapFacts, unique: str, actor: str, spans: Sequence[str] = ()) -> Draft:
+def gap_draft(
+    facts: report_kinds.ReportGapFacts, unique: str, actor: str, spans: Sequence[str] = ()
+) -> Draft:
     """Return the entry of a gap; `unique` keeps two gaps of one run apart.
 
     `spans` names the steps that are missing, where that is known.
@@ -68,9 +64,9 @@ def gap_draft(facts: ReportGapFacts, unique: str, actor: str, spans: Sequence[st
     return Draft(step=f"gap/{unique}", actor=actor, facts=facts, bodies=bodies)
 
 
-def names_body(given: Names, *, is_program: bool = False) -> tuple[Attachment, ...]:
+def names_body(given: report_kinds.Names, *, is_program: bool = False) -> tuple[Attachment, ...]:
     """Return the body `names`, or nothing if the labels in the facts say the same."""
-    names = encode_names(given, is_program=is_program)
+    names = report_kinds.encode_names(given, is_program=is_program)
     return (Attachment("names", BytesContent(names), "application/json"),) if names else ()
 
 

@@ -13,14 +13,7 @@ from msgspec.structs import replace
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount, Position
-from forum.runs.report_kinds import (
-    SPAN_PREFIX,
-    Operation,
-    ReportBeginFacts,
-    ReportGapFacts,
-    ReportSourceFacts,
-    ReportStepFacts,
-)
+from forum.runs import report_kinds
 from forum.runs.spending import cost_of
 from forum.tlog import Hash
 
@@ -30,20 +23,20 @@ class SpanRecord(msgspec.Struct, frozen=True):
 
     id: str
     """The id in the name of its strand."""
-    begun: ReportBeginFacts | None = None
+    begun: report_kinds.ReportBeginFacts | None = None
     begun_at: Position | None = None
     begun_entry: Hash | None = None
     begun_ts: int = 0
-    ended: ReportStepFacts | None = None
+    ended: report_kinds.ReportStepFacts | None = None
     ended_at: Position | None = None
     ended_entry: Hash | None = None
     ended_ts: int = 0
 
     @property
-    def op(self) -> Operation:
+    def op(self) -> report_kinds.Operation:
         """What the step does."""
         facts = self.ended or self.begun
-        return facts.op if facts else Operation.STEP
+        return facts.op if facts else report_kinds.Operation.STEP
 
     @property
     def name(self) -> str:
@@ -117,7 +110,7 @@ class GapRecord(msgspec.Struct, frozen=True):
     """Steps that are known to be missing."""
 
     entry: Hash
-    facts: ReportGapFacts
+    facts: report_kinds.ReportGapFacts
 
 
 class NoteRecord(msgspec.Struct, frozen=True):
@@ -133,7 +126,7 @@ class NoteRecord(msgspec.Struct, frozen=True):
 class ReportedPart(msgspec.Struct, frozen=True):
     """What a run holds of the kinds that programs outside of Forum's engine record."""
 
-    source: ReportSourceFacts | None = None
+    source: report_kinds.ReportSourceFacts | None = None
     source_at: Position | None = None
     label: str = ""
     """The label of the run: the actor of its source, or else of its opening."""
@@ -155,16 +148,20 @@ def note_order(note: NoteRecord) -> tuple[int, str]:
 
 def span_of_strand(strand: str) -> str | None:
     """Return the id of the span that a strand is about, or None."""
-    return strand.removeprefix(SPAN_PREFIX) if strand.startswith(SPAN_PREFIX) else None
+    return (
+        strand.removeprefix(report_kinds.SPAN_PREFIX)
+        if strand.startswith(report_kinds.SPAN_PREFIX)
+        else None
+    )
 
 
 def fold_span(span: SpanRecord, leaf: Hash, entry: Entry[Any]) -> SpanRecord:
     """Return a span after one more entry of its strand; the first beginning and end count."""
     at = Position(entry.run, entry.strand, entry.n)
     match entry.facts:
-        case ReportBeginFacts() as facts if span.begun is None:
+        case report_kinds.ReportBeginFacts() as facts if span.begun is None:
             return replace(span, begun=facts, begun_at=at, begun_entry=leaf, begun_ts=entry.ts)
-        case ReportStepFacts() as facts if span.ended is None:
+        case report_kinds.ReportStepFacts() as facts if span.ended is None:
             return replace(span, ended=facts, ended_at=at, ended_entry=leaf, ended_ts=entry.ts)
         case _:
             return span

@@ -11,31 +11,14 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from forum.errors import ConcurrentUpdate, StepMismatch
+from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.kinds import Outcome, RunCloseFacts
 from forum.ledger.log import Ledger, StrandEnd, read_strand_entries
-from forum.ledger.ports import (
-    NO_LIMIT,
-    UNLIMITED,
-    Amount,
-    BudgetAccount,
-    BudgetCharge,
-    BudgetSliceCharge,
-    Effect,
-    Timer,
-)
 from forum.ledger.strand import Attachment, Draft, Strand
+from forum.runs import report_kinds
 from forum.runs.kinds import gate_strand
 from forum.runs.report_drafts import gap_draft, source_draft
-from forum.runs.report_kinds import (
-    Operation,
-    ReportBeginFacts,
-    ReportGapFacts,
-    ReportSourceFacts,
-    ReportStepFacts,
-    copy_fields,
-    span_strand,
-)
 from forum.runs.spending import cost_of
 from forum.tlog import Hash
 
@@ -44,7 +27,11 @@ class ReportedRunWriter:
     """Records the steps of one open run."""
 
     def __init__(
-        self, ledger: Ledger, run: str, cause: Hash | None = None, cap: Amount = UNLIMITED
+        self,
+        ledger: Ledger,
+        run: str,
+        cause: Hash | None = None,
+        cap: ports.Amount = ports.UNLIMITED,
     ) -> None:
         """Take a run with its cap, and the entry that the first entries of its spans follow from.
 
@@ -55,31 +42,33 @@ class ReportedRunWriter:
     @property
     def is_capped(self) -> bool:
         """Whether the run has an account."""
-        return self._cap != UNLIMITED
+        return self._cap != ports.UNLIMITED
 
     @property
-    def account(self) -> BudgetAccount | None:
+    def account(self) -> ports.BudgetAccount | None:
         """What the run has spent of its cap; None without a cap."""
         return self._ledger.store.account(self.run) if self.is_capped else None
 
     @property
     def limited(self) -> tuple[str, ...]:
         """The units that have a limit."""
-        return tuple(unit for unit in Amount._fields if getattr(self._cap, unit) < NO_LIMIT)
+        return tuple(
+            unit for unit in ports.Amount._fields if getattr(self._cap, unit) < ports.NO_LIMIT
+        )
 
     def begin_draft(
         self,
-        facts: ReportBeginFacts,
+        facts: report_kinds.ReportBeginFacts,
         bodies: Sequence[Attachment] = (),
-        charges: Sequence[BudgetSliceCharge] = (),
+        charges: Sequence[ports.BudgetSliceCharge] = (),
     ) -> Draft:
         """Return the entry before a step, which reserves its highest cost, also of shared caps.
 
         Recording it raises `BudgetExceeded` if a capped run cannot pay that much.
         """
-        effects: tuple[Effect, ...] = tuple(charges)
-        if self.is_capped and facts.reserved != Amount():
-            effects = (BudgetCharge(self.run, facts.reserved), *effects)
+        effects: tuple[ports.Effect, ...] = tuple(charges)
+        if self.is_capped and facts.reserved != ports.Amount():
+            effects = (ports.BudgetCharge(self.run, facts.reserved), *effects)
         return Draft(
             step="begin",
             actor=facts.agent or facts.name,
@@ -91,16 +80,16 @@ class ReportedRunWriter:
 
     def step_draft(
         self,
-        facts: ReportStepFacts,
+        facts: report_kinds.ReportStepFacts,
         bodies: Sequence[Attachment] = (),
-        begun: ReportBeginFacts | None = None,
-        charges: Sequence[BudgetSliceCharge] = (),
+        begun: report_kinds.ReportBeginFacts | None = None,
+        charges: Sequence[ports.BudgetSliceCharge] = (),
     ) -> Draft:
         """Return the entry after a step, which settles the reservation that was made before it."""
-        effects: tuple[Effect, ...] = tuple(charges)
+        effects: tuple[ports.Effect, ...] = tuple(charges)
         if self.is_capped and begun is not None:
             settled = cost_of(begun, facts).minus(begun.reserved)
-            effects = (BudgetCharge(self.run, settled, guarded=False), *effects)
+            effects = (ports.BudgetCharge(self.run, settled, guarded=False), *effects)
         return Draft(
             step="end",
             actor=facts.agent or facts.name,
@@ -118,13 +107,13 @@ class ReportedRunWriter:
 
     def new_strand(self, span: str) -> Strand:
         """Return the strand of a span that is not recorded yet."""
-        return self._ledger.new_strand(self.run, span_strand(span))
+        return self._ledger.new_strand(self.run, report_kinds.span_strand(span))
 
     async def begin(
         self,
-        facts: ReportBeginFacts,
+        facts: report_kinds.ReportBeginFacts,
         bodies: Sequence[Attachment] = (),
-        charges: Sequence[BudgetSliceCharge] = (),
+        charges: Sequence[ports.BudgetSliceCharge] = (),
     ) -> Strand:
         """Record that a step is about to be made, and return its strand once that is durable.
 
@@ -134,7 +123,9 @@ class ReportedRunWriter:
         await strand.append_exclusive_async(self.begin_draft(facts, bodies, charges))
         return strand
 
-    async def record(self, facts: ReportStepFacts, bodies: Sequence[Attachment] = ()) -> None:
+    async def record(
+        self, facts: report_kinds.ReportStepFacts, bodies: Sequence[Attachment] = ()
+    ) -> None:
         """Record a step that was not begun, because it costs nothing or was not made."""
         draft = self.step_draft(facts, bodies)
         await self.new_strand(facts.span).append_exclusive_async(draft)
@@ -146,11 +137,11 @@ class ReportedRunWriter:
         """
         lost = 0
         for name, length in self._ledger.store.strand_lengths(self.run).items():
-            if length != 1 or not name.startswith(span_strand(owner)):
+            if length != 1 or not name.startswith(report_kinds.span_strand(owner)):
                 continue
             strand = self._ledger.open_strand(self.run, name)
             begun = strand.loaded_entries[0].entry.facts
-            if isinstance(begun, ReportBeginFacts):
+            if isinstance(begun, report_kinds.ReportBeginFacts):
                 strand.replay_step("begin")
                 # Another process may be faster: its entry stands.
                 with suppress(ConcurrentUpdate):
@@ -175,8 +166,8 @@ def open_reported_run(
     ledger: Ledger,
     run: str,
     name: str,
-    source: ReportSourceFacts,
-    charges: Sequence[BudgetSliceCharge] = (),
+    source: report_kinds.ReportSourceFacts,
+    charges: Sequence[ports.BudgetSliceCharge] = (),
     *,
     actor: str = "",
 ) -> ReportedRunWriter:
@@ -192,7 +183,7 @@ def close_reported_run(
     run: str,
     actor: str,
     outcome: Outcome,
-    gaps: Iterable[ReportGapFacts] = (),
+    gaps: Iterable[report_kinds.ReportGapFacts] = (),
     ends: Sequence[StrandEnd] | None = None,
 ) -> None:
     """Append the gaps and the close of a run, unless it is closed or was never opened.
@@ -215,19 +206,19 @@ def close_reported_run(
             ledger.close_run(main, actor, outcome, timers, None if timers else ends)
 
 
-def _cleared_timers(ledger: Ledger, run: str) -> tuple[Timer, ...]:
+def _cleared_timers(ledger: Ledger, run: str) -> tuple[ports.Timer, ...]:
     """Return effects that clear the timers that gates have set."""
     gates = [name for name in ledger.store.strands(run) if name.startswith(gate_strand(""))]
-    return tuple(Timer(run, name, None) for name in (*gates, MAIN_STRAND)) if gates else ()
+    return tuple(ports.Timer(run, name, None) for name in (*gates, MAIN_STRAND)) if gates else ()
 
 
-def _lost_step(begun: ReportBeginFacts) -> ReportStepFacts:
+def _lost_step(begun: report_kinds.ReportBeginFacts) -> report_kinds.ReportStepFacts:
     """Return the facts of a step whose process died: indeterminate, and paid for in full."""
-    return copy_fields(
-        ReportStepFacts,
+    return report_kinds.copy_fields(
+        report_kinds.ReportStepFacts,
         begun,
         outcome=Outcome.INDETERMINATE,
-        input_tokens=begun.tokens if begun.op is Operation.MODEL else 0,
+        input_tokens=begun.tokens if begun.op is report_kinds.Operation.MODEL else 0,
         code="lost",
         cut=0,
     )

@@ -15,12 +15,7 @@ import msgspec
 from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import UNLIMITED, Amount
-from forum.runs.answer_similarity import (
-    SimilarityReading,
-    SimilarityRequest,
-    encode_similarity,
-    similarity_facts,
-)
+from forum.runs import answer_similarity
 from forum.runs.call_rules import QuestionLimits
 from forum.runs.kinds import StopReason, Why
 from forum.runs.policy import Policy
@@ -147,7 +142,7 @@ class BatchResult(msgspec.Struct, frozen=True):
     said: tuple[TurnResult, ...] = ()
     stopped: StopReason | None = None
     """Why the session was stopped, if that cut off one of the turns."""
-    similarity: SimilarityReading | None = None
+    similarity: answer_similarity.SimilarityReading | None = None
     """The verdicts of the encoder, after a `SimilarityRequest`."""
 
 
@@ -159,10 +154,12 @@ class SessionResult(msgspec.Struct, frozen=True):
     causes: tuple[Hash, ...] = ()
 
 
-def similarity_note(request: SimilarityRequest, reading: SimilarityReading) -> SessionNote:
+def similarity_note(
+    request: answer_similarity.SimilarityRequest, reading: answer_similarity.SimilarityReading
+) -> SessionNote:
     """Return the note that records the verdicts of an encoder, or that there was none."""
-    facts = similarity_facts(request, reading)
-    data = encode_similarity(request, reading) if reading.verdicts else b""
+    facts = answer_similarity.similarity_facts(request, reading)
+    data = answer_similarity.encode_similarity(request, reading) if reading.verdicts else b""
     bodies = (NoteBody("scores", data),) if data else ()
     return SessionNote(request.step, facts, bodies, request.causes)
 
@@ -174,7 +171,7 @@ def collect_results(results: Sequence[TurnResult], stopped: StopReason | None) -
 
 
 T = TypeVar("T")
-ProtocolStep = TurnBatch | SessionNote | SimilarityRequest
+ProtocolStep = TurnBatch | SessionNote | answer_similarity.SimilarityRequest
 ProtocolPart = Generator[ProtocolStep, BatchResult, T]
 """A running part of a protocol that returns T; a yielded note is answered by `BatchResult()`."""
 ProtocolSteps = ProtocolPart[SessionResult]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 
+from forum import section_reader
 from forum.ledger.entry import Count
 from forum.runs import policy
 from forum.runs.cli_agents import CLI_AGENTS, CliAgent
@@ -24,20 +25,6 @@ from forum.runs.plan import RunBudget, read_limits
 from forum.runs.role_assignment import agent_for
 from forum.runs.roster import Tier
 from forum.runs.shared_caps import UNCAPPED, GatePeriod, Period, SharedCap
-from forum.section_reader import (
-    Dollars,
-    FilePath,
-    NamedSection,
-    S,
-    SecretFile,
-    SecretVariable,
-    Section,
-    Sections,
-    SectionTables,
-    Table,
-    WrittenAmount,
-    convert_table,
-)
 from forum.spelling import suggest_or_list
 from forum.units import NANO_USD, NANO_USD_PER_MILLION, to_exact_units, to_limit_units
 
@@ -85,15 +72,15 @@ PRICE_FORM = "{ input = 0.15, output = 0.60 }, both in dollars for 1M tokens"
 
 
 class _WrittenPrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    input: Dollars
-    output: Dollars
+    input: section_reader.Dollars
+    output: section_reader.Dollars
 
 
 WrittenPrice = Annotated[_WrittenPrice, msgspec.Meta(description=PRICE_FORM)]
 """The price of a model."""
 
 
-class ModelSection(NamedSection, frozen=True):
+class ModelSection(section_reader.NamedSection, frozen=True):
     """An agent: a model, a program, a script or an extension."""
 
     kind: str = ""
@@ -101,8 +88,10 @@ class ModelSection(NamedSection, frozen=True):
     url_env: str = ""
     model: str = ""
     api: policy.Api = policy.Api.CHAT
-    key_env: SecretVariable = ""
-    key_file: Annotated[SecretFile, msgspec.Meta(title="the key of the model {}")] = ""
+    key_env: section_reader.SecretVariable = ""
+    key_file: Annotated[
+        section_reader.SecretFile, msgspec.Meta(title="the key of the model {}")
+    ] = ""
     max_tokens: Count = 0
     price: WrittenPrice | None = None
     at_once: Count = 0
@@ -110,7 +99,7 @@ class ModelSection(NamedSection, frozen=True):
     context_tokens: Count = 0
     cmd: str = ""
     argv: tuple[str, ...] = ()
-    usd: Dollars | None = None
+    usd: section_reader.Dollars | None = None
     tokens: Count = 0
     output_bytes: Count = 0
     fallback: tuple[str, ...] = ()
@@ -118,7 +107,7 @@ class ModelSection(NamedSection, frozen=True):
     extension: str = ""
 
 
-class ToolSection(NamedSection, frozen=True):
+class ToolSection(section_reader.NamedSection, frozen=True):
     """A tool: a program, or an extension."""
 
     cmd: str = ""
@@ -129,20 +118,20 @@ class ToolSection(NamedSection, frozen=True):
     schema: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class McpServerSection(NamedSection, frozen=True):
+class McpServerSection(section_reader.NamedSection, frozen=True):
     """An MCP server: a program or an address."""
 
     cmd: str = ""
     argv: tuple[str, ...] = ()
     url: str = ""
     env: tuple[str, ...] = ()
-    key_env: SecretVariable = ""
+    key_env: section_reader.SecretVariable = ""
 
 
 _USUAL = Council()
 
 
-class PanelSection(NamedSection, frozen=True):
+class PanelSection(section_reader.NamedSection, frozen=True):
     """A council."""
 
     models: tuple[str, ...] = ()
@@ -156,7 +145,7 @@ class PanelSection(NamedSection, frozen=True):
     require: Requirement = Requirement.MAJORITY
 
 
-class GateSection(NamedSection, frozen=True):
+class GateSection(section_reader.NamedSection, frozen=True):
     """A rule about what has to be approved."""
 
     tool: str = ""
@@ -166,41 +155,41 @@ class GateSection(NamedSection, frozen=True):
     per: GatePeriod | None = None
 
 
-class BudgetSection(NamedSection, frozen=True):
+class BudgetSection(section_reader.NamedSection, frozen=True):
     """A cap over many runs."""
 
     per: Period
     key: str = ""
     lane: str = ""
-    usd: Dollars | None = None
-    tokens: WrittenAmount | None = None
-    runs: WrittenAmount | None = None
+    usd: section_reader.Dollars | None = None
+    tokens: section_reader.WrittenAmount | None = None
+    runs: section_reader.WrittenAmount | None = None
 
 
-class RosterSection(Section, frozen=True):
+class RosterSection(section_reader.Section, frozen=True):
     """The roster, and how requests are routed."""
 
-    file: FilePath = ""
+    file: section_reader.FilePath = ""
     rung: RoutingMode = "auto"
 
 
-class SubmitSection(Section, frozen=True):
+class SubmitSection(section_reader.Section, frozen=True):
     """Whether `submit` uses the whole team by itself."""
 
     team: TeamChoice = "never"
 
 
-class ClientsSection(Section, frozen=True):
+class ClientsSection(section_reader.Section, frozen=True):
     """The limits of one run that a client of the server submits."""
 
-    usd: Dollars | None = None
-    tokens: WrittenAmount | None = None
-    calls: WrittenAmount | None = None
-    seconds: WrittenAmount | None = None
-    depth: WrittenAmount | None = None
+    usd: section_reader.Dollars | None = None
+    tokens: section_reader.WrittenAmount | None = None
+    calls: section_reader.WrittenAmount | None = None
+    seconds: section_reader.WrittenAmount | None = None
+    depth: section_reader.WrittenAmount | None = None
 
 
-class _WholeTeamSection(Section, frozen=True):
+class _WholeTeamSection(section_reader.Section, frozen=True):
     team: bool = False
 
 
@@ -217,7 +206,7 @@ RolesSection = cast(
 )
 """The agent or panel of each role; `false` leaves the role out."""
 
-TEAM_SECTIONS: Final[Sections] = {
+TEAM_SECTIONS: Final[section_reader.Sections] = {
     "models": ModelSection,
     "panels": PanelSection,
     "tools": ToolSection,
@@ -266,7 +255,7 @@ class TeamSettings(msgspec.Struct, frozen=True):
     """Budget limit of one run that a client of the server submits."""
 
 
-def read_team_settings(sections: SectionTables) -> TeamSettings:
+def read_team_settings(sections: section_reader.SectionTables) -> TeamSettings:
     """Return the settings of these sections. Raises `BadSettings` with the place and the reason."""
     named = _read_each(sections, "models", ModelSection, _read_agent)
     agents = {"" if name == DEFAULT_AGENT else name: agent for name, agent in named.items()}
@@ -305,7 +294,10 @@ def read_team_settings(sections: SectionTables) -> TeamSettings:
 
 
 def _read_each(
-    sections: SectionTables, kind: str, into: type[S], build: Callable[[S, dict[str, Any]], T]
+    sections: section_reader.SectionTables,
+    kind: str,
+    into: type[section_reader.S],
+    build: Callable[[section_reader.S, dict[str, Any]], T],
 ) -> dict[str, T]:
     """Return what is built from each section `[KIND.NAME]` and its table."""
     built = {}
@@ -320,19 +312,19 @@ def _has_model(agents: Mapping[str, policy.Agent]) -> bool:
     return any(isinstance(agent, policy.Chat | policy.Library) for agent in agents.values())
 
 
-def read_gate_rules(sections: SectionTables) -> tuple[GateRule, ...]:
+def read_gate_rules(sections: section_reader.SectionTables) -> tuple[GateRule, ...]:
     """Return the rules of the sections [gates.NAME], by name. Raises `BadSettings`."""
     rules = _read_each(sections, "gates", GateSection, _read_gate_rule)
     return tuple(msgspec.structs.replace(rules[name], name=name) for name in sorted(rules))
 
 
-def read_shared_caps(sections: SectionTables) -> tuple[SharedCap, ...]:
+def read_shared_caps(sections: section_reader.SectionTables) -> tuple[SharedCap, ...]:
     """Return the caps over many runs of the sections [budgets.NAME]. Raises `BadSettings`."""
     caps = _read_each(sections, "budgets", BudgetSection, _read_shared_cap)
     return tuple(msgspec.structs.replace(caps[name], name=name) for name in sorted(caps))
 
 
-def chat_agent(settings: Table) -> policy.Chat:
+def chat_agent(settings: section_reader.Table) -> policy.Chat:
     """Return a model behind an API, with the API's default URL and key variable if not given.
 
     The URL may be the base URL or that of the API's operation, which also tells the API. Raises
@@ -355,7 +347,7 @@ def chat_agent(settings: Table) -> policy.Chat:
     return _convert({**settings, "url": where, "key_env": key}, policy.Chat)
 
 
-def model_agent(settings: Table) -> policy.Chat | policy.Library:
+def model_agent(settings: section_reader.Table) -> policy.Chat | policy.Library:
     """Return a model from settings whose prices are in dollars. Raises `ValueError`."""
     into = _AGENT_KINDS[settings["kind"]]
     _refuse_others(settings, _list_settings(into))
@@ -363,7 +355,7 @@ def model_agent(settings: Table) -> policy.Chat | policy.Library:
     return chat_agent(table) if into is policy.Chat else _convert(table, policy.Library)
 
 
-def _with_base_url(settings: Table) -> Table:
+def _with_base_url(settings: section_reader.Table) -> section_reader.Table:
     """Replace the address of an operation, such as `.../v1/chat/completions`, by its base URL."""
     url = settings.get("url")
     if not isinstance(url, str):
@@ -445,7 +437,7 @@ def _read_agent(section: ModelSection, table: dict[str, Any]) -> policy.Agent:
     return _convert({**table, "kind": kind}, into)
 
 
-def _infer_kind(table: Table) -> str:
+def _infer_kind(table: section_reader.Table) -> str:
     """Return the kind of an agent for which none is given."""
     if table.keys() & {"cmd", "argv"}:
         return "command"
@@ -462,7 +454,7 @@ def _list_settings(agent: type[policy.Agent]) -> frozenset[str]:
     return frozenset(name for member in members for name in _WRITTEN_AS.get(member, {member}))
 
 
-def _refuse_others(table: Table, names: frozenset[str]) -> None:
+def _refuse_others(table: section_reader.Table, names: frozenset[str]) -> None:
     for name in sorted(table.keys() - names - {"kind"}):
         raise ValueError(f"it has no setting {name!r}; {suggest_or_list(name, names)}")
 
@@ -504,7 +496,7 @@ def _list_fallbacks(kinds: tuple[str, ...], first: CliAgent) -> list[CliAgent]:
     return agents
 
 
-def _convert_program(table: dict[str, Any], into: type[S]) -> S:
+def _convert_program(table: dict[str, Any], into: type[section_reader.S]) -> section_reader.S:
     return _convert(_with_entry(_with_argv(table)), into)
 
 
@@ -541,7 +533,9 @@ def _read_council(section: PanelSection, agents: Collection[str]) -> Council:
     )
 
 
-def _assign_roles(section: Section, agents: Collection[str]) -> dict[policy.Role, str]:
+def _assign_roles(
+    section: section_reader.Section, agents: Collection[str]
+) -> dict[policy.Role, str]:
     """Return the agent or panel of each role for which one is named."""
     named = {role: getattr(section, role) for role in policy.Role}
     chosen = {
@@ -559,7 +553,7 @@ def _assign_roles(section: Section, agents: Collection[str]) -> dict[policy.Role
     return {role: "" if name == DEFAULT_AGENT else name for role, name in chosen.items()}
 
 
-def _read_shared_cap(section: BudgetSection, _: Table) -> SharedCap:
+def _read_shared_cap(section: BudgetSection, _: section_reader.Table) -> SharedCap:
     if section.key and section.lane:
         raise ValueError("a cap is for keys or for lanes: write two sections")
     caps = {
@@ -578,7 +572,7 @@ def _read_shared_cap(section: BudgetSection, _: Table) -> SharedCap:
     )
 
 
-def _read_gate_rule(section: GateSection, _: Table) -> GateRule:
+def _read_gate_rule(section: GateSection, _: section_reader.Table) -> GateRule:
     if not section.tool and not section.lane:
         raise ValueError("it says neither tool nor lane: name what has to be approved")
     # A rule that guards nothing is refused, because the operator would rely on it.
@@ -664,9 +658,9 @@ def _to_named_units(
         raise ValueError(f"{name}: {error}") from None
 
 
-def _convert(table: Table, into: type[S]) -> S:
+def _convert(table: section_reader.Table, into: type[section_reader.S]) -> section_reader.S:
     """Convert a table to a part of a policy. Raises `ValueError` with the place."""
-    return convert_table(_to_json_value(table), into)
+    return section_reader.convert_table(_to_json_value(table), into)
 
 
 def _to_json_value(value: Any) -> Any:  # noqa: ANN401  what a file holds

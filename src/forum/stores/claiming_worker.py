@@ -9,12 +9,12 @@ one run are safe, because a position is taken once.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from threading import Event, Thread
 
 from forum.config import WorkerCapacity
-from forum.engine import MAX_CLAIMED_TIMERS, Engine
-from forum.ledger.ports import Store
+from forum.engine import Claim, Engine
+from forum.ledger.ports import WorkerStore
 from forum.metrics import TAKEOVERS, Sample
 from forum.stores.leased_worker import (
     BEAT_INTERVAL_S,
@@ -47,7 +47,7 @@ class ClaimingWorker(LeasedWorker):
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        store: WorkerStore,
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:
@@ -55,7 +55,7 @@ class ClaimingWorker(LeasedWorker):
         self._drivers: dict[str, asyncio.Task[None]] = {}
         self._tasks: dict[str, dict[str, asyncio.Task[None]]] = {}
         """The tasks that are driven here, by run and by their names."""
-        self._requeued: set[str] = set()
+        self._requeued: dict[str, Claim] = {}
         """Runs to be driven once more when their driver has returned."""
         self._idle: set[str] = set()
         """Claimed runs on which nothing is done any more; they are released with the next claim."""
@@ -66,17 +66,20 @@ class ClaimingWorker(LeasedWorker):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard = Event()
 
-    async def enqueue_run(self, run: str) -> None:
-        """Drive a run that this worker has claimed; if it is being driven, once more afterwards.
+    def take_claim(self, claim: Claim) -> None:
+        """Drive a run that this worker has claimed; if it is being driven, wake its driver.
 
-        Its current driver may already have made its last look at the ledger.
+        A driver that does not wait any more may have made its last look at the ledger: then the
+        run is driven once more afterwards.
         """
-        if run in self._drivers:
-            self._requeued.add(run)
+        if self._engine.wake_driver(claim):
+            return
+        if claim.run in self._drivers:
+            self._requeued[claim.run] = claim
         else:
-            self._start_driver(run)
+            self._start_driver(claim)
 
-    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+    def start_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
         """Drive tasks here, except those that are being driven.
 
         The engine limits how many tasks proceed at once, and checks for a cancellation of the run
@@ -203,16 +206,14 @@ class ClaimingWorker(LeasedWorker):
         # has one claims at least one more, whatever its capacity, so that the run can end.
         sharing = self._engine.sharing_runs
         room = max(self._capacity.runs - len(self._drivers) + sharing, min(sharing, 1))
-        self._is_claiming, claimed = True, []
+        self._is_claiming = True
         try:
-            claimed = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
-            await self._engine.dispatch_timers(claimed, self)
+            batch = await asyncio.to_thread(self._engine.claim_runs, self.id, room)
+            for claim in batch.claims:
+                self.take_claim(claim)
         finally:
-            # Runs that are not driven at all, such as reported ones, and those that an error has
-            # kept from being driven: their timers are due again soon.
-            self._idle.update(timer.run for timer in claimed if not self._is_in_hand(timer.run))
             self._is_claiming = False
-        return len(claimed) >= MAX_CLAIMED_TIMERS
+        return batch.is_full
 
     async def _release_idle_runs(self) -> None:
         idle = [run for run in self._idle if not self._is_in_hand(run)]
@@ -223,10 +224,15 @@ class ClaimingWorker(LeasedWorker):
     def _is_in_hand(self, run: str) -> bool:
         return run in self._drivers or run in self._tasks
 
-    def _start_driver(self, run: str) -> None:
-        self._drivers[run] = self._start(
-            lambda: self._engine.drive_run(run, self), lambda: self._end_driver(run)
+    def _start_driver(self, claim: Claim) -> None:
+        self._drivers[claim.run] = self._start(
+            lambda: self._drive_claim(claim), lambda: self._end_driver(claim.run)
         )
+
+    async def _drive_claim(self, claim: Claim) -> None:
+        async with aclosing(self._engine.drive(claim)) as wanted:
+            async for tasks in wanted:
+                self.start_tasks(claim.run, tasks)
 
     def _start(
         self, work: Callable[[], Awaitable[None]], when_ended: Callable[[], None]
@@ -237,10 +243,9 @@ class ClaimingWorker(LeasedWorker):
 
     def _end_driver(self, run: str) -> None:
         del self._drivers[run]
-        if run in self._requeued:
-            self._requeued.remove(run)
-            if not self._closing:
-                self._start_driver(run)
+        claim = self._requeued.pop(run, None)
+        if claim is not None and not self._closing:
+            self._start_driver(claim)
         self._release_if_idle(run)
 
     def _end_task(self, run: str, task: str) -> None:

@@ -218,7 +218,7 @@ class DatabaseGuard(ForkAware):
         if missing or reader is None or not self._continues(reader):
             self._find_lost(db, reader, missing)
 
-    def _continues(self, reader: ports.Reader) -> bool:
+    def _continues(self, reader: ports.TreeReader) -> bool:
         seen = self._seen
         return reader.head().size >= seen.size and has_tree(reader.read_tile, seen)
 
@@ -243,14 +243,14 @@ class DatabaseGuard(ForkAware):
             missing -= {leaf_of(row.row.data) for row in reader.quarantined_rows()}
         return len(missing)
 
-    def _read_mark(self, reader: ports.Reader | None) -> None:
+    def _read_mark(self, reader: ports.EntryReader | None) -> None:
         mark = reader.strand_head(LOST_COMMITS_MARK) if reader else None
         if mark is not None and reader is not None and self._lost is None:
             self._lost = errors.CommitsLost(self._origin, mark.n, reader.head().size, 0)
         ended = reader.strand_head(ENDED_MARK) if reader else None
         self.has_ended = ended is not None and ended.n == 0
 
-    def _find_lost(self, db: Connection, reader: ports.Reader | None, missing: int) -> None:
+    def _find_lost(self, db: Connection, reader: ports.TreeReader | None, missing: int) -> None:
         """Stop this process, and leave a mark that stops the others.  The lock is held."""
         seen, there = self._seen, reader.head().size if reader else 0
         self._lost = errors.CommitsLost(self._origin, seen.size, there, missing)

@@ -5,16 +5,16 @@ commit is durable.  A submission that the store refuses does not fail the others
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
 from forum import errors
-from forum.ledger.ports import EntryWrite, Store
+from forum.ledger.ports import EntryStore, EntryWrite
 from forum.stores.fork_safety import ForkAware, register_fork_aware
 from forum.stores.threads import start_thread
 
@@ -24,6 +24,10 @@ _MAX_QUEUED = 10_000
 _RETRY_TIMEOUT_S = 30.0
 _RETRY_DELAY_S = 0.2
 _POLL_INTERVAL_S = 0.25
+
+
+WatchAppend = Callable[[Sequence[EntryWrite]], AbstractContextManager[None]]
+"""Returns what surrounds the wait of a writer for the commit of its records."""
 
 
 class _CommitRequest(NamedTuple):
@@ -36,8 +40,13 @@ class _CommitRequest(NamedTuple):
 class GroupCommitter(ForkAware):
     """A committer that serves many writers with one thread and one transaction per group."""
 
-    def __init__(self, store: Store, backlog_limit: int = 1_000_000) -> None:
-        self._store, self._limit = store, backlog_limit
+    def __init__(
+        self,
+        store: EntryStore,
+        backlog_limit: int = 1_000_000,
+        watch: WatchAppend = lambda _: nullcontext(),
+    ) -> None:
+        self._store, self._limit, self._watch = store, backlog_limit, watch
         self._closed = False
         self._start_thread()
         register_fork_aware(self)
@@ -50,7 +59,8 @@ class GroupCommitter(ForkAware):
 
     def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit all records or none, and return when the commit is durable."""
-        self.submit(records).result()
+        with self._watch(records):
+            self.submit(records).result()
 
     def submit(self, records: Sequence[EntryWrite]) -> Future[None]:
         """Submit records, and return a future that resolves when they are durable or refused."""
@@ -63,9 +73,10 @@ class GroupCommitter(ForkAware):
 
     async def append_async(self, records: Sequence[EntryWrite]) -> None:
         """Commit all records or none, without blocking the event loop."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._enqueue(_CommitRequest(records, waiter))
-        await waiter
+        with self._watch(records):
+            waiter = asyncio.get_running_loop().create_future()
+            self._enqueue(_CommitRequest(records, waiter))
+            await waiter
 
     def close(self) -> None:
         """Commit all submitted records, then stop the thread."""

@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from forum import errors
 from forum.config import WorkerCapacity
 from forum.engine import Engine
-from forum.ledger.ports import Store
+from forum.ledger.ports import WorkerStore
 from forum.metrics import Sample
 
 LEASE_S = 2.5
@@ -38,7 +38,7 @@ class LeasedWorker(ABC):
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        store: WorkerStore,
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:

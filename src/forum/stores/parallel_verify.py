@@ -46,7 +46,7 @@ class LedgerAddress(msgspec.Struct, frozen=True, array_like=True):
         """Open a reader of one snapshot of the log."""
         if self.database:
             with require_extra("postgres"):
-                from forum.stores.postgres import open_reader as open_database  # noqa: PLC0415
+                from forum.stores.postgres_reader import open_reader as open_database  # noqa: PLC0415
 
             return open_database(self.database, self.origin)
         from forum.stores.sqlite import open_reader  # noqa: PLC0415  load only the backend in use

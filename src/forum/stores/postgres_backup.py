@@ -15,7 +15,7 @@ from psycopg import sql
 
 from forum.errors import BackupRejected, NoSuchLog
 from forum.ledger.ports import Reader
-from forum.stores import postgres, postgres_partitions
+from forum.stores import postgres_partitions, postgres_reader
 from forum.stores.postgres_connections import Connection, translate_errors
 from forum.stores.postgres_sessions import Purpose, check_database_url, connect
 
@@ -59,7 +59,7 @@ def copy_rows(
             save_rows(db, rows, folder / f"{table}.copy")
         if origin not in logs:
             raise NoSuchLog(origin)
-        yield postgres.PostgresReader(db, origin, logs[origin]), columns
+        yield postgres_reader.PostgresReader(db, origin, logs[origin]), columns
 
 
 def save_rows(db: Connection, rows: sql.SQL | sql.Composed, path: Path) -> None:
@@ -99,7 +99,7 @@ def restore_rows(
         row = db.execute("SELECT id FROM forum.log WHERE origin = %s", (origin,)).fetchone()
         if row is None:
             raise BackupRejected(f"it does not hold the log {origin} that it names")
-        yield postgres.PostgresReader(db, origin, row[0])
+        yield postgres_reader.PostgresReader(db, origin, row[0])
         finish(db)
 
 

@@ -25,7 +25,14 @@ from forum import errors
 from forum.ledger.entry import leaf_of
 from forum.ledger.ports import Reader
 from forum.ledger.row_checks import has_tree
-from forum.stores import postgres, postgres_backup, postgres_partitions, sql_store
+from forum.stores import (
+    postgres,
+    postgres_backup,
+    postgres_partitions,
+    postgres_reader,
+    postgres_schema,
+    sql_queries,
+)
 from forum.stores.postgres_connections import Connection, translate_errors
 from forum.stores.postgres_sessions import QUERIES, Purpose, connect
 
@@ -165,7 +172,7 @@ class LogMover:
                 self._origin, "it has rows that were set aside; look at them first: forum doctor"
             )
         with connect(self._target, Purpose.LONG) as there:
-            postgres.check_schema(there)
+            postgres_schema.check_schema(there)
             known = list(self._list_logs(there).values())
             query = (
                 "SELECT log FROM forum.move WHERE log = ANY(%s) AND state IN ('arriving', 'left')"
@@ -228,11 +235,11 @@ class LogMover:
             }
             for table, names in columns.items():
                 postgres_backup.save_rows(db, _select(table, names, at), folder / f"{table}.copy")
-            head = postgres.PostgresReader(db, self._origin, at.log).head()
+            head = postgres_reader.PostgresReader(db, self._origin, at.log).head()
         with connect(self._target, Purpose.LONG) as there:
             delta = self._load_new(there, columns, folder)
             log = self._list_logs(there)[self._origin]
-            reader = postgres.PostgresReader(there, self._origin, log)
+            reader = postgres_reader.PostgresReader(there, self._origin, log)
             if reader.head() != head or not has_tree(reader.read_tile, head):
                 raise errors.MoveRefused(self._origin, "the copy is not what was copied")
         return head.size, delta
@@ -275,7 +282,7 @@ class LogMover:
             " CROSS JOIN unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)"
             " JOIN copied_entry e ON (e.log, e.strand, e.n) = (s.log, u.strand, u.n)"
         ).fetchall()
-        prefixes = sql_store.leaf_prefixes([leaf_of(data) for *_, data in rows])
+        prefixes = sql_queries.leaf_prefixes([leaf_of(data) for *_, data in rows])
         found = sorted(zip(prefixes, [idx for _, idx, _ in rows], strict=True))
         if found:
             columns = ([row[place] for row in found] for place in (0, 1))

@@ -31,9 +31,9 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from forum import errors
-from forum.stores import sql_store
+from forum.stores import sql_schema
 
-QUERIES = sql_store.load_queries("postgres")
+QUERIES = sql_schema.load_queries("postgres")
 
 _CONNECT_TIMEOUT_S = 5
 """For each host of an address with several."""
@@ -137,6 +137,7 @@ class LimitedSession(psycopg.Connection[TupleRow]):
 
         A peer that acknowledges keep-alives and passes nothing on would be listened to for ever.
         """
+        self._heard_at = self._heard_at or monotonic()  # it has just been opened
         notes = list(self.notifies(timeout=seconds, stop_after=1))
         if notes:
             self._heard_at = monotonic()
@@ -230,6 +231,20 @@ def make_pool(
         configure=configure,
         open=False,
     )
+
+
+def fetch_rows(
+    db: psycopg.Connection[TupleRow], query: str, parameters: Mapping[str, Any]
+) -> list[Any]:
+    """Run a named query, and return all of its rows."""
+    return db.execute(QUERIES[query], parameters, binary=True).fetchall()
+
+
+def run_query(
+    db: psycopg.Connection[TupleRow], query: str, **parameters: object
+) -> psycopg.Cursor[TupleRow]:
+    """Run a named query in the transaction of the caller."""
+    return db.execute(QUERIES[query], parameters)
 
 
 def check_database_url(url: str) -> None:

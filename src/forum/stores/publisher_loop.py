@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from forum.errors import ConcurrentUpdate, StoreFailed
 from forum.ledger.database_memory import DatabaseMemory
-from forum.ledger.ports import Store
+from forum.ledger.ports import PublisherStore
 from forum.ledger.sequencer import MAX_BATCH_ENTRIES, Publication, Publisher, Sequencer
 from forum.stores.fork_safety import ForkAware, register_fork_aware
 from forum.stores.threads import start_thread
@@ -69,7 +69,7 @@ class PublisherLoop(ForkAware):
 
     def __init__(
         self,
-        store: Store,
+        store: PublisherStore,
         sequencer: Sequencer,
         publisher: Publisher,
         on_publication: Callable[[Publication], None] = lambda _: None,

@@ -14,8 +14,8 @@ from contextvars import Context
 from hashlib import sha256
 
 from forum.config import WorkerCapacity
-from forum.engine import MAX_CLAIMED_TIMERS, Engine
-from forum.ledger.ports import Store
+from forum.engine import Claim, Engine
+from forum.ledger.ports import WorkerStore
 from forum.stores.claiming_worker import ClaimingWorker
 
 _VERSION = 2
@@ -32,7 +32,7 @@ class QueuedWorker(ClaimingWorker):
     def __init__(
         self,
         engine: Engine,
-        store: Store,
+        store: WorkerStore,
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:
@@ -66,13 +66,6 @@ class QueuedWorker(ClaimingWorker):
             self.close()
             raise
 
-    async def enqueue_run(self, run: str) -> None:
-        """Have a run driven: here if it is in hand, and otherwise wherever the queue says."""
-        if self._is_in_hand(run):
-            await super().enqueue_run(run)
-        else:
-            await self.put(run)
-
     async def drive(self, run: str) -> None:
         """Drive a run that the queue has assigned, with its tasks, unless another worker has it."""
         async with self._releasing:
@@ -81,7 +74,7 @@ class QueuedWorker(ClaimingWorker):
                     return
                 if self._closing:
                     return  # the end of this worker makes the run due again
-                self._start_driver(run)
+                self._start_driver(Claim(run))
         while self._is_in_hand(run):
             tasks = [*self._tasks.get(run, {}).values()]
             await asyncio.wait([*tasks, *filter(None, [self._drivers.get(run)])])
@@ -109,6 +102,10 @@ class QueuedWorker(ClaimingWorker):
         """Put due runs into the queue; return whether more may be due."""
         async with self._releasing:
             await self._release_idle_runs()
-        claimed = await asyncio.to_thread(self._engine.claim_due, self.id)
-        await self._engine.dispatch_timers(claimed, self)
-        return len(claimed) >= MAX_CLAIMED_TIMERS
+        batch = await asyncio.to_thread(self._engine.claim_due, self.id)
+        for claim in batch.claims:
+            if self._is_in_hand(claim.run):
+                self.take_claim(claim)
+            elif not await self._engine.attend_to_reported(claim):
+                await self.put(claim.run)
+        return batch.is_full

@@ -13,7 +13,7 @@ from time import monotonic
 
 from forum import errors, metrics
 from forum.ledger.conditions import MAX_CLOCK_SKEW_US, Ability, StoreCondition, Trouble
-from forum.ledger.ports import Store, StoreState
+from forum.ledger.ports import StoreProbe, StoreState
 
 POLL_INTERVAL_S = 1.0
 """The interval between two looks at the store."""
@@ -58,7 +58,7 @@ class StoreMonitor:
 
     def __init__(
         self,
-        store: Store,
+        store: StoreProbe,
         clock: Callable[[], int] | None = None,
         signed_size: Callable[[], int] = lambda: 0,
     ) -> None:

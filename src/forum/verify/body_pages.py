@@ -2,11 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Protocol
 
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import NO_BODIES, peek_body_names
-from forum.ledger.ports import EntryRow, Position
+from forum.ledger.ports import BodyReader, EntryRow, Position
 
 _PAGE_BODIES = 128
 _MAX_PAGES = 8
@@ -16,11 +15,6 @@ _MAX_EXPECTED = 20_000
 Place = tuple[Position, str]
 
 
-class _Reader(Protocol):
-    def bodies_at(self, places: list[Place]) -> list[StoredBody | None]:
-        """Return the body of each name at each position; None where it is not stored."""
-
-
 class BodyPages:
     """The stored bodies of a ledger, for a reader that says which ones it will ask for.
 
@@ -28,7 +22,7 @@ class BodyPages:
     alone.
     """
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: BodyReader) -> None:
         self._reader = reader
         self._expected: dict[Place, list[Place]] = {}
         """For each place that may be asked for, the page of places that is read with it."""

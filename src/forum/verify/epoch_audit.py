@@ -17,7 +17,7 @@ from forum.errors import Malformed
 from forum.ledger.carried import CARRIED_STRAND, find_difference, read_source
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
 from forum.ledger.kinds import CarryFacts, Kinds, LogEpochFacts, LogOpenFacts
-from forum.ledger.ports import Reader
+from forum.ledger.ports import AuditReader, EntryReader, LogIdentity, Reader, TreeReader
 from forum.ledger.strand import RecordedEntry
 from forum.tlog import Checkpoint, parse_checkpoint
 from forum.verify.ledger_audit import verify_ledger
@@ -40,7 +40,7 @@ _CONTINUED = "the log that this one continues"
 
 
 def verify_epochs(
-    reader: Reader, report: Report, kinds: Kinds, now: int, logs: EarlierLogs
+    reader: EntryReader, report: Report, kinds: Kinds, now: int, logs: EarlierLogs
 ) -> Report:
     """Verify the earlier logs that a log continues, and merge their findings into its report.
 
@@ -63,7 +63,7 @@ class _EpochAudit:
         self._reports: list[Report] = []
         self._not_checked: list[str] = []
 
-    def verify_earlier(self, reader: Reader) -> bool:
+    def verify_earlier(self, reader: EntryReader) -> bool:
         """Verify the log that this one continues, then the one before it, back to the first.
 
         Returns False if a log of the chain is missing, so that the first cannot be reached.
@@ -71,7 +71,7 @@ class _EpochAudit:
         with ExitStack() as opened:
             return self._verify_chain(reader, opened)
 
-    def _verify_chain(self, later: Reader, opened: ExitStack) -> bool:
+    def _verify_chain(self, later: EntryReader, opened: ExitStack) -> bool:
         name, (opening, epoch) = later.origin, _read_opening(later, self._kinds)
         self.seen.add(name)
         while opening is not None and opening.left_origin:
@@ -169,7 +169,7 @@ class _EpochAudit:
             lost = f"entries {size} to {opening.left_size - 1} of {origin}"
             self._not_checked.append(f"{lost}: lost before the next epoch began, as that records")
 
-    def _compare_carried(self, later: Reader, earlier: Reader) -> None:
+    def _compare_carried(self, later: EntryReader, earlier: EntryReader) -> None:
         """Compare what a log says that it carried with the entries of the earlier log."""
         carried = [facts for facts in self._read_carried(later) if facts.entries]
         if not carried:
@@ -195,13 +195,13 @@ class _EpochAudit:
                 place = f"{new.entry.run}/{new.entry.strand}/{new.entry.n}"
                 self._add_foreign_carry(later, place, what)
 
-    def _read_carried(self, reader: Reader) -> Iterator[CarryFacts]:
+    def _read_carried(self, reader: EntryReader) -> Iterator[CarryFacts]:
         for data in reader.read_strand(LOG_RUN, CARRIED_STRAND):
             facts = self._kinds.read(data).facts
             if isinstance(facts, CarryFacts):
                 yield facts
 
-    def _add_foreign_carry(self, later: Reader, place: str, what: str) -> None:
+    def _add_foreign_carry(self, later: LogIdentity, place: str, what: str) -> None:
         detail = f"{later.origin}: {place} was not carried as it is in the earlier log: {what}"
         self.findings.add(Problem.HISTORY_REPLACED, detail)
 
@@ -228,7 +228,9 @@ class _EpochAudit:
         return self.findings.judge_claim(claim, answer.reason)
 
 
-def _read_opening(reader: Reader, kinds: Kinds) -> tuple[LogOpenFacts | None, LogEpochFacts | None]:
+def _read_opening(
+    reader: EntryReader, kinds: Kinds
+) -> tuple[LogOpenFacts | None, LogEpochFacts | None]:
     """Return the facts that open a log, and those about the log that it continues."""
     opening, epoch = None, None
     # The rows are not checked here: gaps and altered ones are reported when the log is verified.
@@ -242,7 +244,7 @@ def _read_opening(reader: Reader, kinds: Kinds) -> tuple[LogOpenFacts | None, Lo
     return opening, epoch
 
 
-def _read_epoch_id(reader: Reader, kinds: Kinds) -> str:
+def _read_epoch_id(reader: EntryReader, kinds: Kinds) -> str:
     """Return the id of the entry that begins an epoch, or an empty text."""
     for data, _ in zip(reader.read_strand(LOG_RUN, MAIN_STRAND), range(3), strict=False):
         if isinstance(kinds.read(data).facts, LogEpochFacts):
@@ -255,7 +257,7 @@ def _declared_loss(opening: LogOpenFacts, epoch: LogEpochFacts | None) -> int | 
     return epoch.held_size if epoch and epoch.held_size < opening.left_size else None
 
 
-def _newest(reader: Reader) -> Checkpoint | None:
+def _newest(reader: TreeReader) -> Checkpoint | None:
     note = reader.checkpoint()
     try:
         return parse_checkpoint(note) if note else None
@@ -263,7 +265,7 @@ def _newest(reader: Reader) -> Checkpoint | None:
         return None  # reported when the log is verified
 
 
-def _is_empty(reader: Reader, opening: LogOpenFacts) -> bool:
+def _is_empty(reader: AuditReader, opening: LogOpenFacts) -> bool:
     """Return whether a log that had entries has neither entries nor checkpoints now."""
     return opening.left_size > 0 and reader.checkpoint() is None and not reader.count_entries()
 

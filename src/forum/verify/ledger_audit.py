@@ -19,16 +19,11 @@ from msgspec.structs import replace
 
 from forum import tlog
 from forum.errors import ForumError, Malformed, ProofRejected
+from forum.ledger import redaction
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAX_CLOCK_SKEW_US, Entry, leaf_of, peek_kind, peek_run
 from forum.ledger.kinds import Kinds, RunsOpenedFacts
 from forum.ledger.ports import EntryRow, Position, Reader
-from forum.ledger.redaction import (
-    REDACTION_STRANDS,
-    find_redaction_fault,
-    find_rule_fault,
-    is_redaction,
-)
 from forum.ledger.retention import RULE_KINDS, HoldOrder
 from forum.ledger.strand import RUNS_STRAND
 from forum.ledger.witness_records import WitnessRecords, find_records
@@ -491,21 +486,23 @@ class LedgerAudit:
         holds = HoldOrder()
         for index, entry in self._read_redactions():
             holds.add(entry)
-            if index >= start and (missing := find_rule_fault(entry, holds)) is not None:
+            if index >= start and (missing := redaction.find_rule_fault(entry, holds)) is not None:
                 where = f"{entry.run}/{entry.strand}/{entry.n}"
                 self._findings.add(Problem.RULE_MISSING, missing, index, where)
             # Where nothing was held yet, no entry is looked up.
             if index >= start and holds.has_any:
-                fault = find_redaction_fault(entry, holds, self._run_of)
+                fault = redaction.find_redaction_fault(entry, holds, self._run_of)
                 self._chronicle.report_redaction(fault, index, entry)
 
     def _read_redactions(self) -> list[tuple[int, Entry[Any]]]:
         """Return the signed redactions, rules and holds in the order of the log."""
         rows = chain.from_iterable(
-            self._reader.strand_rows(LOG_RUN, strand) for strand in REDACTION_STRANDS
+            self._reader.strand_rows(LOG_RUN, strand) for strand in redaction.REDACTION_STRANDS
         )
         entries = [
-            row.data for row in rows if is_redaction(row.data) or peek_kind(row.data) in RULE_KINDS
+            row.data
+            for row in rows
+            if redaction.is_redaction(row.data) or peek_kind(row.data) in RULE_KINDS
         ]
         leaves = [leaf_of(data) for data in entries]
         located = []

@@ -25,7 +25,7 @@ from forum.ledger.key_rotation import (
     read_key_rotation,
 )
 from forum.ledger.kinds import Kinds
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 from forum.verify.report import Findings, Problem
 from forum.verify.trust import Trust
 
@@ -194,7 +194,7 @@ class LogKeys:
         return False
 
 
-def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
+def read_ledger_log_keys(reader: EntryReader, kinds: Kinds, trust: Trust) -> LogKeys:
     """Return the keys of a log, from the key rotations in the ledger."""
     if not trust.log_keys:
         return LogKeys(trust, reader.origin)

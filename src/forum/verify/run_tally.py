@@ -11,13 +11,7 @@ import msgspec
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import LEDGER_KINDS, RunCloseFacts
 from forum.ledger.ports import UNLIMITED, Amount
-from forum.runs import kinds
-from forum.runs.report_kinds import (
-    REPORT_KINDS,
-    ReportBeginFacts,
-    ReportSourceFacts,
-    ReportStepFacts,
-)
+from forum.runs import kinds, report_kinds
 from forum.runs.spending import Beginning, End, cost_of
 
 
@@ -40,11 +34,11 @@ class RunTally(msgspec.Struct):
     """Whether the run is interrupted; None if these entries do not say."""
     open_calls: dict[str, kinds.CallFacts] = {}
     """The call without a reply of each strand."""
-    open_steps: dict[str, ReportBeginFacts] = {}
+    open_steps: dict[str, report_kinds.ReportBeginFacts] = {}
     """The step without an end of each strand."""
     late_replies: dict[str, kinds.ReplyFacts] = {}
     """The first reply of each strand, if its call is before these entries."""
-    late_steps: dict[str, ReportStepFacts] = {}
+    late_steps: dict[str, report_kinds.ReportStepFacts] = {}
     """The end of each step that begins before these entries."""
     gates: dict[str, int] = {}
     """The open gates, each with its deadline."""
@@ -61,9 +55,9 @@ class RunTally(msgspec.Struct):
             case kinds.AcceptedFacts() as facts if entry.strand == MAIN_STRAND:
                 self.cap = facts.cap.usd, facts.cap.tokens, facts.cap.calls
                 self.deadline = entry.ts + 1000 * facts.milliseconds
-            case kinds.CallFacts() | ReportBeginFacts() as facts:
+            case kinds.CallFacts() | report_kinds.ReportBeginFacts() as facts:
                 self._begin(entry.strand, facts)
-            case kinds.ReplyFacts() | ReportStepFacts() as facts:
+            case kinds.ReplyFacts() | report_kinds.ReportStepFacts() as facts:
                 self._end(entry, facts)
             case kinds.GateOpenFacts() as facts:
                 self.gates[entry.strand] = entry.ts + 1000 * facts.milliseconds
@@ -78,7 +72,7 @@ class RunTally(msgspec.Struct):
     def _add_state(self, strand: str, facts: object) -> None:
         """Add how the run is known, and whether it is interrupted."""
         match facts:
-            case ReportSourceFacts() if strand == MAIN_STRAND:
+            case report_kinds.ReportSourceFacts() if strand == MAIN_STRAND:
                 self.reported = True
                 # Only a capped run has an account.
                 self.cap = None if facts.cap == UNLIMITED else (*facts.cap,)
@@ -90,20 +84,20 @@ class RunTally(msgspec.Struct):
     def _begin(self, strand: str, facts: Beginning) -> None:
         # A call that never got an end keeps its reservation in the account.
         self._charge(facts.usd, facts.tokens, facts.calls)
-        if isinstance(facts, ReportBeginFacts):
+        if isinstance(facts, report_kinds.ReportBeginFacts):
             self.open_steps[strand] = facts
         else:
             self.open_calls[strand] = facts
             self.delegates = self.delegates or kinds.is_inner_run(facts.agent, facts.model)
 
     def _end(self, entry: Entry[Any], facts: End) -> None:
-        is_step = isinstance(facts, ReportStepFacts)
+        is_step = isinstance(facts, report_kinds.ReportStepFacts)
         # A step that is the first entry of its strand has no reservation, and is not charged.
         if (is_step and not entry.n) or self._settle(entry.strand, facts):
             return
         # What the beginning has reserved, and with it the calls, is known when segments are merged.
         self._charge(facts.spent.usd, facts.spent.tokens)
-        if isinstance(facts, ReportStepFacts):
+        if isinstance(facts, report_kinds.ReportStepFacts):
             self.late_steps.setdefault(entry.strand, facts)
         else:
             self.late_replies.setdefault(entry.strand, facts)
@@ -111,7 +105,7 @@ class RunTally(msgspec.Struct):
     def _settle(self, strand: str, facts: End) -> bool:
         """Settle the open call or step of a strand; return whether there is one."""
         begun: Beginning | None
-        if isinstance(facts, ReportStepFacts):
+        if isinstance(facts, report_kinds.ReportStepFacts):
             begun, is_recorded = self.open_steps.pop(strand, None), False
         else:
             begun = self.open_calls.pop(strand, None)
@@ -120,7 +114,7 @@ class RunTally(msgspec.Struct):
             return False
         spent = cost_of(begun, facts)
         usd, tokens = spent.usd - begun.usd, spent.tokens - begun.tokens
-        if isinstance(facts, ReportStepFacts):
+        if isinstance(facts, report_kinds.ReportStepFacts):
             self._add_overrun(usd, tokens)
         # A recorded reply was reused from another run, which paid for the call.
         self._charge(usd, tokens, (0 if is_recorded else spent.calls) - begun.calls)
@@ -253,12 +247,12 @@ _COUNTED_FACTS = (
         kinds.GateDecisionByFacts,
     ),
     *(kinds.InterruptionFacts, kinds.ResumptionFacts, RunCloseFacts),
-    *(ReportSourceFacts, ReportBeginFacts, ReportStepFacts),
+    *(report_kinds.ReportSourceFacts, report_kinds.ReportBeginFacts, report_kinds.ReportStepFacts),
 )
 
 COUNTED_KINDS = frozenset(
     kind.name
-    for kind in LEDGER_KINDS | kinds.WORK_KINDS | REPORT_KINDS
+    for kind in LEDGER_KINDS | kinds.WORK_KINDS | report_kinds.REPORT_KINDS
     if kind.facts in _COUNTED_FACTS
 )
 """The kinds of the entries that affect the account or the timers of a run."""

@@ -16,31 +16,12 @@ from forum.errors import ProtocolMissing
 from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS, Entry
 from forum.ledger.kinds import JoinFacts, Kinds, Outcome
 from forum.ledger.ports import Position
-from forum.runs import kinds, record_comparison, run_fold
+from forum.runs import answer_similarity, kinds, record_comparison, run_fold, session_steps
 from forum.runs.about import check_subject
-from forum.runs.answer_similarity import (
-    MAX_SCORES_BYTES,
-    SimilarityReading,
-    SimilarityRequest,
-    read_similarity,
-)
 from forum.runs.claims import count_unverified, read_claims
 from forum.runs.panel_protocol import start_protocol
 from forum.runs.policy import Policy, read_policy
 from forum.runs.session_flags import flag_notes
-from forum.runs.session_steps import (
-    BatchResult,
-    ProtocolSteps,
-    Session,
-    SessionNote,
-    SessionResult,
-    TurnBatch,
-    TurnResult,
-    TurnStatus,
-    advance_protocol,
-    collect_results,
-    similarity_note,
-)
 from forum.runs.turn_results import build_turn_result
 from forum.tlog import Hash
 from forum.verify.cost_audit import SpendBounds
@@ -174,7 +155,7 @@ class _SessionAuditor:
         subjects = [item for item in self._main if isinstance(item.entry.facts, kinds.AboutFacts)]
         self._cause = [accepted, *routes, *subjects][-1].leaf
         problem = self._read_whole(accepted, "request").decode(errors="replace")
-        session = Session(problem, policy, accepted.entry.ts)
+        session = session_steps.Session(problem, policy, accepted.entry.ts)
         for item in self._comparer.minutes.entries:
             self._comparer.compare_media_types(
                 record_comparison.Breach.COURSE,
@@ -195,16 +176,18 @@ class _SessionAuditor:
     def _read_whole(self, where: record_comparison.IndexedEntry, name: str) -> bytes:
         return self._comparer.read_body(where, name, where.entry.bodies[name].size)
 
-    def _replay_protocol(self, steps: ProtocolSteps, policy: Policy) -> SessionResult | None:
+    def _replay_protocol(
+        self, steps: session_steps.ProtocolSteps, policy: Policy
+    ) -> session_steps.SessionResult | None:
         """Replay what is recorded; return the result, or None if the session is not over."""
-        result: BatchResult | None = None
+        result: session_steps.BatchResult | None = None
         while True:
-            step = advance_protocol(steps, result)
-            if isinstance(step, SessionResult):
+            step = session_steps.advance_protocol(steps, result)
+            if isinstance(step, session_steps.SessionResult):
                 return step
-            if isinstance(step, SessionNote):
+            if isinstance(step, session_steps.SessionNote):
                 result = self._check_note(step)
-            elif isinstance(step, SimilarityRequest):
+            elif isinstance(step, answer_similarity.SimilarityRequest):
                 result = self._check_similarity(step)
             else:
                 result = self._check_turns(step, policy)
@@ -221,18 +204,22 @@ class _SessionAuditor:
         """Return whether the session has ended: the answer follows from all of it."""
         return self._state.outcome is not None or self._state.answered is not None
 
-    def _check_similarity(self, request: SimilarityRequest) -> BatchResult | None:
+    def _check_similarity(
+        self, request: answer_similarity.SimilarityRequest
+    ) -> session_steps.BatchResult | None:
         """Take the verdicts of the encoder from the record, and check all else of their entry.
 
         Vectors are not computed here, so a verdict that the encoder never gave cannot be found.
         """
         entries = [item for item in self._notes if item.entry.step == request.step]
-        reading = SimilarityReading()
+        reading = answer_similarity.SimilarityReading()
         if entries:
             facts = entries[0].entry.facts
             try:
-                body = self._comparer.read_body(entries[0], "scores", MAX_SCORES_BYTES)
-                reading = read_similarity(request, facts, body)
+                body = self._comparer.read_body(
+                    entries[0], "scores", answer_similarity.MAX_SCORES_BYTES
+                )
+                reading = answer_similarity.read_similarity(request, facts, body)
             except (ValueError, AttributeError):  # facts of another kind have no such members
                 self._comparer.report_fault(
                     record_comparison.Breach.COUNTED,
@@ -240,16 +227,16 @@ class _SessionAuditor:
                     entries[0],
                 )
                 raise record_comparison.RecordDiverged from None
-        checked = self._check_note(similarity_note(request, reading))
+        checked = self._check_note(session_steps.similarity_note(request, reading))
         if checked is None:
             return None
         if reading.verdicts:
             self._comparer.report_unchecked(
                 f"the similarity of answers in {request.step}, which is taken from the record"
             )
-        return BatchResult(similarity=reading)
+        return session_steps.BatchResult(similarity=reading)
 
-    def _check_note(self, note: SessionNote) -> BatchResult | None:
+    def _check_note(self, note: session_steps.SessionNote) -> session_steps.BatchResult | None:
         steps = [item.entry.step for item in self._notes]
         if note.step not in steps:
             self._report_missing(f"{note.step}: there is no such entry")
@@ -268,7 +255,7 @@ class _SessionAuditor:
         self._check_order([recorded])
         self._cause = recorded.leaf
         self._frame.record_note(recorded)
-        return BatchResult()
+        return session_steps.BatchResult()
 
     def _compare_causes(
         self, where: record_comparison.IndexedEntry, causes: Sequence[Hash], place: str
@@ -304,7 +291,9 @@ class _SessionAuditor:
             self._comparer.report_fault(record_comparison.Breach.ORDER, detail, early[0])
         self._last_index = max([self._last_index, *(item.index for item in entries)])
 
-    def _check_turns(self, step: TurnBatch, policy: Policy) -> BatchResult | None:
+    def _check_turns(
+        self, step: session_steps.TurnBatch, policy: Policy
+    ) -> session_steps.BatchResult | None:
         strands = {
             turn.name: kinds.task_strand(kinds.TURN_PREFIX + turn.name) for turn in step.turns
         }
@@ -330,11 +319,13 @@ class _SessionAuditor:
         if len(over) < len(step.turns):
             return None
         self._check_spending(tasks)
-        cut = [result.turn for result in over if result.fate is TurnStatus.CUT]
+        cut = [result.turn for result in over if result.fate is session_steps.TurnStatus.CUT]
         if cut and self._state.stopped is None and self._is_over():
             detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, self._main[-1])
-        return collect_results(over, self._state.stopped.reason if self._state.stopped else None)
+        return session_steps.collect_results(
+            over, self._state.stopped.reason if self._state.stopped else None
+        )
 
     def _check_spending(self, turns: Sequence[run_fold.TaskRun]) -> None:
         """Check that no turn was refused budget that was available, and that the cap held."""
@@ -351,13 +342,15 @@ class _SessionAuditor:
                 record_comparison.Breach.COURSE, "more was used than there was", self._main[-1]
             )
 
-    def _read_turn_result(self, turn: str) -> TurnResult | None:
+    def _read_turn_result(self, turn: str) -> session_steps.TurnResult | None:
         def read(at: Position, name: str) -> bytes:
             return self._comparer.read_body(self._places[at.strand, at.n], name)
 
         return build_turn_result(self._state.task(kinds.TURN_PREFIX + turn), read)
 
-    def _check_answer(self, session: Session, closing: SessionResult) -> None:
+    def _check_answer(
+        self, session: session_steps.Session, closing: session_steps.SessionResult
+    ) -> None:
         """Compare the recorded answer with the result of the session."""
         answers = [item for item in self._main if isinstance(item.entry.facts, kinds.AnswerFacts)]
         if not answers:

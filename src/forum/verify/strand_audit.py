@@ -7,14 +7,8 @@ from msgspec.structs import replace
 
 from forum.ledger.entry import Facts
 from forum.ledger.kinds import Outcome
-from forum.runs import call_rules, kinds
+from forum.runs import call_rules, kinds, record_comparison
 from forum.runs.policy import Policy
-from forum.runs.record_comparison import (
-    Breach,
-    IndexedEntry,
-    RecordComparer,
-    RecordDiverged,
-)
 
 
 class StrandAuditor:
@@ -22,8 +16,8 @@ class StrandAuditor:
 
     def __init__(
         self,
-        comparer: RecordComparer,
-        entries: Sequence[IndexedEntry],
+        comparer: record_comparison.RecordComparer,
+        entries: Sequence[record_comparison.IndexedEntry],
         policy: Policy,
         accepted: kinds.AcceptedFacts,
     ) -> None:
@@ -31,7 +25,7 @@ class StrandAuditor:
         self._policy, self._accepted = policy, accepted
         self._progress = call_rules.CallTracker(policy)
 
-    def _take_next(self, *types: type[Facts]) -> IndexedEntry | None:
+    def _take_next(self, *types: type[Facts]) -> record_comparison.IndexedEntry | None:
         """Take the next entry if its facts have one of these types, else return None."""
         if self._remaining and isinstance(self._remaining[0].entry.facts, types):
             return self._remaining.pop(0)
@@ -39,11 +33,11 @@ class StrandAuditor:
 
     def _diverge(self, detail: str) -> NoReturn:
         """Report the next entry as impossible under the rules. Raises `RecordDiverged`."""
-        self._comparer.report_fault(Breach.COURSE, detail, self._remaining[0])
-        raise RecordDiverged
+        self._comparer.report_fault(record_comparison.Breach.COURSE, detail, self._remaining[0])
+        raise record_comparison.RecordDiverged
 
     def _count_reply(
-        self, called: kinds.CallFacts, reply: IndexedEntry, question: bytes = b""
+        self, called: kinds.CallFacts, reply: record_comparison.IndexedEntry, question: bytes = b""
     ) -> call_rules.Move:
         """Count a call with its reply, and return what follows by the rules."""
         facts: kinds.ReplyFacts = reply.entry.facts
@@ -54,23 +48,27 @@ class StrandAuditor:
         received = call_rules.ReplyReceived(facts, f"{called.agent} {called.role}", digest)
         return self._progress.advance(received).move
 
-    def _check_lost(self, call: IndexedEntry, reply: IndexedEntry) -> None:
+    def _check_lost(
+        self, call: record_comparison.IndexedEntry, reply: record_comparison.IndexedEntry
+    ) -> None:
         """Check a lost call: its whole reservation counts as spent, and it has no output."""
         called: kinds.CallFacts = call.entry.facts
         if reply.entry.facts.why is kinds.Why.LOST:
             lost = kinds.ReplyFacts(
                 Outcome.INDETERMINATE, kinds.Why.LOST, called.usd, called.tokens
             )
-            self._comparer.compare_facts(Breach.COURSE, reply, lost)
-            self._comparer.compare_bodies(Breach.COURSE, reply, ())
+            self._comparer.compare_facts(record_comparison.Breach.COURSE, reply, lost)
+            self._comparer.compare_bodies(record_comparison.Breach.COURSE, reply, ())
 
-    def _check_call_count(self, where: IndexedEntry) -> None:
+    def _check_call_count(self, where: record_comparison.IndexedEntry) -> None:
         """Check that a call of a model, or its reply, counts as one; only inner runs make more."""
         if where.entry.facts.calls != 1:
             detail = f"{where.entry.step}: it is one call, and not {where.entry.facts.calls}"
-            self._comparer.report_fault(Breach.COURSE, detail, where)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, where)
 
-    def _check_bill(self, call: IndexedEntry, reply: IndexedEntry) -> None:
+    def _check_bill(
+        self, call: record_comparison.IndexedEntry, reply: record_comparison.IndexedEntry
+    ) -> None:
         """Check that overruns are recorded, and that only a fork has replies for free."""
         called: kinds.CallFacts = call.entry.facts
         facts: kinds.ReplyFacts = reply.entry.facts
@@ -78,13 +76,13 @@ class StrandAuditor:
         over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
         if (facts.overrun_usd, facts.overrun_tokens) != over:
             detail = f"{reply.entry.step}: it has passed what was reserved by {over}"
-            self._comparer.report_fault(Breach.COURSE, detail, reply)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, reply)
         cost = (called.usd, called.tokens, facts.usd, facts.tokens)
         # Only a fork takes over replies, and then reserves and pays nothing.
         recorded = facts.source is kinds.ReplyOrigin.RECORDED
         if recorded and (any(cost) or not self._accepted.fork_run):
             detail = f"{reply.entry.step}: no other run has paid for it"
-            self._comparer.report_fault(Breach.COURSE, detail, reply)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, reply)
 
     def _expected_stop(self, stopped: kinds.StopFacts, by: str) -> kinds.StopFacts | None:
         """Return the facts that a stop must have, or None if no stop was possible."""

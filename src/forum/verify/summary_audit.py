@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from forum.errors import ArchiveUnreachable, Malformed, TamperDetected
 from forum.ledger.kinds import Kinds
-from forum.ledger.ports import Reader, RunSummaryRow
+from forum.ledger.ports import EntryReader, Reader, RunSummaryRow, SummaryReader
 from forum.ledger.write_tags import WriteKeys
 from forum.runs.run_summary import SUMMARY_VERSION, summary_row, tally_entries
 from forum.verify.report import Findings, Problem
@@ -38,14 +38,14 @@ def audit_summaries(
     return unknown
 
 
-def _read_rows(reader: Reader) -> Iterator[RunSummaryRow]:
+def _read_rows(reader: SummaryReader) -> Iterator[RunSummaryRow]:
     last = ""
     while runs := reader.summary_runs(last, _PAGE_ROWS):
         yield from reader.summaries(runs).values()
         last = runs[-1]
 
 
-def _explain_difference(reader: Reader, kinds: Kinds, row: RunSummaryRow) -> str:
+def _explain_difference(reader: EntryReader, kinds: Kinds, row: RunSummaryRow) -> str:
     """Return how a stored summary differs from the entries; empty if it does not."""
     try:
         tally = tally_entries(kinds.read(data) for _, data in reader.entries_of_run(row.run))

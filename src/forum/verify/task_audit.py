@@ -15,17 +15,9 @@ from forum.errors import Malformed
 from forum.ledger.entry import MAIN_STRAND, MAX_CLOCK_SKEW_US
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.runs import acceptance_criteria, call_rules, kinds, record_comparison
+from forum.runs import acceptance_criteria, call_rules, judging, kinds, record_comparison
 from forum.runs.answer_flags import flag_answer
 from forum.runs.council_end import Accord
-from forum.runs.judging import (
-    NOT_ACCEPTED,
-    Judgement,
-    judge_accord,
-    judge_by_panel,
-    judge_output,
-    judge_tool_result,
-)
 from forum.runs.panel import Panel
 from forum.runs.plan import Plan, Task, read_plan
 from forum.runs.policy import ASK_TOOL, TEAM_RULES, Answer, Policy, Role, ToolCall, read_policy
@@ -301,9 +293,9 @@ class TaskAuditor(StrandAuditor):
         """Check an attempt that a panel made: its accord decides whether the answer is accepted."""
         reply = self._check_child_call(task)
         agent = self._policy.worker_of(task)
-        judgement = Judgement(passed=True, check=acceptance_criteria.Check.OUTCOME)
+        judgement = judging.Judgement(passed=True, check=acceptance_criteria.Check.OUTCOME)
         if self._policy.counts_accord and reply.entry.facts.outcome is Outcome.OK:
-            judgement = judge_accord(self._read_accord(reply), panel.require)
+            judgement = judging.judge_accord(self._read_accord(reply), panel.require)
         is_last = level + 1 == len(rungs)
         if not judgement.passed and not (is_last and self._is_dissent_approved()):
             judged = call_rules.AttemptJudged(judgement, Outcome.OK, agent, rungs=rungs)
@@ -401,7 +393,7 @@ class TaskAuditor(StrandAuditor):
         outcome: Outcome = reply.entry.facts.outcome
         demands = acceptance_criteria.parse_criteria(task.done_when)
         output = self._comparer.read_body(reply, "output") if outcome is Outcome.OK else b""
-        judgement = judge_output(
+        judgement = judging.judge_output(
             task.done_when, outcome, output, refuses_marks=self._policy.refuses_marks
         )
         checks = [demand for demand in demands if demand.check in acceptance_criteria.TOOL_CHECKS]
@@ -423,10 +415,12 @@ class TaskAuditor(StrandAuditor):
             verdict = msgspec.structs.replace(verdict, reason=overruled)
         self._check_verdict(verdict)
 
-    def _judge_by_tool(self, demand: acceptance_criteria.Criterion, number: int) -> Judgement:
+    def _judge_by_tool(
+        self, demand: acceptance_criteria.Criterion, number: int
+    ) -> judging.Judgement:
         done = self._check_look(f"attempt/{self._attempt}/check/{number}")
         result = self._comparer.read_body(done, "result", self._policy.read_bytes)
-        return judge_tool_result(demand, done.entry.facts.outcome, result)
+        return judging.judge_tool_result(demand, done.entry.facts.outcome, result)
 
     def _check_look(self, step: str) -> IndexedEntry:
         """Return the last outcome of a read-only tool, which is used again if its worker died."""
@@ -439,24 +433,28 @@ class TaskAuditor(StrandAuditor):
                 return done
         raise AssertionError
 
-    def _judge_by_model(self, reader: str, task: Task) -> Judgement:
+    def _judge_by_model(self, reader: str, task: Task) -> judging.Judgement:
         if reader in self._policy.panels:
             return self._judge_by_panel(reader, Role.VALIDATOR, task)[1]
         reply = self._check_question(reader, Role.VALIDATOR, opinions.parse_opinion)
         passed = False
         if self._progress.state.move is call_rules.Move.ACCEPT:
             passed = opinions.parse_opinion(self._comparer.read_body(reply, "output")).passed
-        reason = "" if passed else NOT_ACCEPTED
-        return Judgement(passed=passed, check=acceptance_criteria.Check.MODEL, reason=reason)
+        reason = "" if passed else judging.NOT_ACCEPTED
+        return judging.Judgement(
+            passed=passed, check=acceptance_criteria.Check.MODEL, reason=reason
+        )
 
-    def _judge_by_panel(self, name: str, role: Role, task: Task) -> tuple[IndexedEntry, Judgement]:
+    def _judge_by_panel(
+        self, name: str, role: Role, task: Task
+    ) -> tuple[IndexedEntry, judging.Judgement]:
         """Check the call of a panel that judges; return its reply, and what follows from that."""
         reply = self._check_child_call(task, role.value)
         outcome: Outcome = reply.entry.facts.outcome
         decision = self._comparer.read_body(reply, "output") if outcome is Outcome.OK else b""
         accord = self._read_accord(reply, role.value)
         required = self._policy.judging_panel(name).require
-        return reply, judge_by_panel(accord, required, outcome, decision)
+        return reply, judging.judge_by_panel(accord, required, outcome, decision)
 
     def _check_verdict(self, expected: kinds.VerdictFacts) -> None:
         """Compare a verdict with the one that the rules lead to; raise `_RecordEnds` at the end."""

@@ -3,28 +3,15 @@
 from collections.abc import Sequence
 
 from forum.ledger.kinds import Outcome
-from forum.runs import call_rules, record_comparison, schedule
+from forum.runs import call_rules, kinds, record_comparison, schedule
 from forum.runs import session_steps as steps
-from forum.runs.kinds import (
-    AcceptedFacts,
-    CallFacts,
-    IntentFacts,
-    OutcomeFacts,
-    ReplyFacts,
-    SkipFacts,
-    StopFacts,
-    StopReason,
-    VerdictFacts,
-    Why,
-    task_of_strand,
-)
 from forum.runs.policy import Policy
 from forum.runs.prompt import Quotation, build_prompt
 from forum.tlog import Hash
 from forum.verify.strand_audit import StrandAuditor
 
 _VERDICT = "attempt/1/verdict"
-_END_FACTS = (StopFacts, SkipFacts)
+_END_FACTS = (kinds.StopFacts, kinds.SkipFacts)
 """Facts that end a turn without a verdict."""
 
 
@@ -36,7 +23,7 @@ class TurnAuditor(StrandAuditor):
         look: record_comparison.RecordComparer,
         entries: Sequence[record_comparison.IndexedEntry],
         policy: Policy,
-        accepted: AcceptedFacts,
+        accepted: kinds.AcceptedFacts,
         cause: Hash,
     ) -> None:
         super().__init__(look, entries, policy, accepted)
@@ -63,7 +50,7 @@ class TurnAuditor(StrandAuditor):
         end = self._take_next(*_END_FACTS)
         if end is None:
             return False
-        started, stops = end.entry.n > 0, isinstance(end.entry.facts, StopFacts)
+        started, stops = end.entry.n > 0, isinstance(end.entry.facts, kinds.StopFacts)
         self._check_step(end, "stop" if stops else "skip", "")
         self._comparer.compare_parents(end, () if started else self._causes)
         self._comparer.compare_bodies(record_comparison.Breach.COURSE, end, ())
@@ -75,13 +62,15 @@ class TurnAuditor(StrandAuditor):
             )
         else:
             self._comparer.compare_facts(
-                record_comparison.Breach.COURSE, end, SkipFacts(schedule.STOP_CAUSE)
+                record_comparison.Breach.COURSE, end, kinds.SkipFacts(schedule.STOP_CAUSE)
             )
         return True
 
     def _check_stopped(self, end: record_comparison.IndexedEntry) -> None:
         """Check that the turn reached the limit that stopped it."""
-        expected = self._expected_stop(end.entry.facts, task_of_strand(end.entry.strand) or "")
+        expected = self._expected_stop(
+            end.entry.facts, kinds.task_of_strand(end.entry.strand) or ""
+        )
         if expected is None:
             detail = f"{end.entry.step}: it has met no limit of its own"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, end)
@@ -113,11 +102,11 @@ class TurnAuditor(StrandAuditor):
         self, turn: steps.AgentTurn, prompt: bytes
     ) -> record_comparison.IndexedEntry | None:
         """Check a call and return its reply."""
-        call = self._take_next(CallFacts)
+        call = self._take_next(kinds.CallFacts)
         if call is None:
             return None
         self._check_call(call, turn, prompt)
-        reply = self._take_next(ReplyFacts)
+        reply = self._take_next(kinds.ReplyFacts)
         if reply is None:
             self._check_unanswered()
         else:
@@ -134,13 +123,13 @@ class TurnAuditor(StrandAuditor):
         if end is None or not self._take_end():
             return
         facts = end.entry.facts
-        if not isinstance(facts, StopFacts) or facts.reason is not StopReason.ERROR:
+        if not isinstance(facts, kinds.StopFacts) or facts.reason is not kinds.StopReason.ERROR:
             detail = f"{end.entry.step}: what came of the last call was never recorded"
             self._comparer.report_fault(record_comparison.Breach.COURSE, detail, end)
 
     def _check_repeated(self, reply: record_comparison.IndexedEntry) -> None:
         """Check that a call that is made again was lost or turned away, and not too often."""
-        facts: ReplyFacts = reply.entry.facts
+        facts: kinds.ReplyFacts = reply.entry.facts
         too_often = self._progress.state.lost > call_rules.MAX_LOST_CALLS
         if too_often and self._remaining and not self._is_end_next():
             self._diverge("it was lost too often to be made again")
@@ -159,7 +148,7 @@ class TurnAuditor(StrandAuditor):
 
         The fault counts only for a repair: if the call itself failed, the same prompt is sent.
         """
-        facts: ReplyFacts = reply.entry.facts
+        facts: kinds.ReplyFacts = reply.entry.facts
         output, fault = self._comparer.read_body(reply, "output"), ""
         if facts.outcome is Outcome.OK:
             try:
@@ -193,12 +182,14 @@ class TurnAuditor(StrandAuditor):
         return Quotation("you", output, committed.size if committed else 0)
 
     def _is_verdict_next(self) -> bool:
-        return bool(self._remaining) and isinstance(self._remaining[0].entry.facts, VerdictFacts)
+        return bool(self._remaining) and isinstance(
+            self._remaining[0].entry.facts, kinds.VerdictFacts
+        )
 
     def _check_call(
         self, call: record_comparison.IndexedEntry, turn: steps.AgentTurn, prompt: bytes
     ) -> None:
-        facts: CallFacts = call.entry.facts
+        facts: kinds.CallFacts = call.entry.facts
         number = self._progress.state.calls + 1
         self._check_step(call, f"attempt/1/call/{number}", turn.agent)
         if (facts.agent, facts.role, facts.attempt, facts.turn) != (turn.agent, "", 1, number):
@@ -235,14 +226,14 @@ class TurnAuditor(StrandAuditor):
             self._comparer.compare_parents(recorded, ())
         self._check_verdict(call_rules.form_verdict(Outcome.OK, usable=True))
 
-    def _check_verdict(self, expected: VerdictFacts) -> None:
+    def _check_verdict(self, expected: kinds.VerdictFacts) -> None:
         """Check the verdict, which must be the last entry of the turn.
 
         It is committed in one transaction with the reply.
         """
         if not self._remaining:
             return
-        verdict = self._take_next(VerdictFacts)
+        verdict = self._take_next(kinds.VerdictFacts)
         if verdict is None:
             self._diverge("it does not end as its last reply says")
         self._check_step(verdict, _VERDICT, "")
@@ -259,42 +250,42 @@ class TurnAuditor(StrandAuditor):
             facts = self._check_probe_call(probe, "check" if number == 1 else f"check/{number}")
             if facts is None:
                 return
-            if facts.why is not Why.LOST or number == schedule.MAX_CHECK_ATTEMPTS:
+            if facts.why is not kinds.Why.LOST or number == schedule.MAX_CHECK_ATTEMPTS:
                 self._check_probe_result(facts)
                 return
 
-    def _check_probe_call(self, probe: steps.ToolProbe, step: str) -> OutcomeFacts | None:
+    def _check_probe_call(self, probe: steps.ToolProbe, step: str) -> kinds.OutcomeFacts | None:
         """Check one call of the tool and return its outcome, or None if there is none."""
-        intent = self._take_next(IntentFacts)
+        intent = self._take_next(kinds.IntentFacts)
         if intent is None:
             return None
         self._check_step(intent, step, "")
         self._comparer.compare_facts(
-            record_comparison.Breach.ASKED, intent, IntentFacts(probe.tool)
+            record_comparison.Breach.ASKED, intent, kinds.IntentFacts(probe.tool)
         )
         self._comparer.compare_bodies(
             record_comparison.Breach.ASKED, intent, [("arguments", probe.given)]
         )
         self._comparer.compare_parents(intent, self._next_causes)
         self._next_causes = ()
-        happened = self._take_next(OutcomeFacts)
+        happened = self._take_next(kinds.OutcomeFacts)
         if happened is None:
             self._check_unanswered()
             return None
         self._check_step(happened, f"{step}/outcome", "")
         self._comparer.compare_parents(happened, ())
-        facts: OutcomeFacts = happened.entry.facts
+        facts: kinds.OutcomeFacts = happened.entry.facts
         if facts.known:
             self._comparer.report_fault(
                 record_comparison.Breach.COURSE, f"{step}: it is looked at anew each time", happened
             )
-        if facts.why is Why.LOST:
-            lost = OutcomeFacts(Outcome.INDETERMINATE, Why.LOST)
+        if facts.why is kinds.Why.LOST:
+            lost = kinds.OutcomeFacts(Outcome.INDETERMINATE, kinds.Why.LOST)
             self._comparer.compare_facts(record_comparison.Breach.COURSE, happened, lost)
             self._comparer.compare_bodies(record_comparison.Breach.COURSE, happened, ())
         return facts
 
-    def _check_probe_result(self, facts: OutcomeFacts) -> None:
+    def _check_probe_result(self, facts: kinds.OutcomeFacts) -> None:
         """Check the end of a tool check."""
         if facts.outcome is Outcome.INDETERMINATE and self._take_end():
             return  # cut off by the end of the session

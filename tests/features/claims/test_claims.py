@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.features.claims.rules import find_claims
+from forum.features.claims.service import find_claims
 from forum.runs.claims import ActionClaim, ClaimedAction, Receipt, read_claims
 from tests.features.claims import claim_sentences
 

@@ -8,8 +8,8 @@ moments in which work is taken from a queue and given back are nowhere else to b
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,11 +18,11 @@ from dbos._sys_db import SystemDatabase
 
 from forum.engine import (
     CallReply,
+    Claim,
     Engine,
     Model,
     ModelCall,
     ModelFactory,
-    Runner,
     ToolFactory,
     ToolInvocation,
     ToolOpener,
@@ -226,15 +226,17 @@ class TrappedEngine(Engine):
         super().__init__(ledger, models, open_tools)
         self._trap = trap
 
-    async def drive_run(self, run: str, runner: Runner) -> None:
+    async def drive(self, claim: Claim) -> AsyncGenerator[tuple[str, ...], None]:
         """Go on with a run."""
-        self._trap.diary.write("run+", run)
+        self._trap.diary.write("run+", claim.run)
         self._trap.before(Point.DRIVE_RUN)
         try:
-            await super().drive_run(run, runner)
+            async with aclosing(super().drive(claim)) as wanted:
+                async for tasks in wanted:
+                    yield tasks
             self._trap.after(Point.DRIVE_RUN)
         finally:
-            self._trap.diary.write("run-", run)
+            self._trap.diary.write("run-", claim.run)
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task."""
@@ -252,24 +254,24 @@ class _TrappedTasks(ClaimingWorker):
 
     trap: Trap
 
-    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+    def start_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
         """Have tasks driven."""
         self.trap.before(Point.ENQUEUE_TASKS)
         for task in tasks:
             if task not in self._tasks.get(run, {}):
                 self.trap.diary.write("took", run, task)
-        await super().enqueue_tasks(run, tasks)
+        super().start_tasks(run, tasks)
         self.trap.after(Point.ENQUEUE_TASKS)
 
 
 class TrappedClaimingWorker(_TrappedTasks):
     """A worker that claims runs, with traps where it begins to drive them."""
 
-    async def enqueue_run(self, run: str) -> None:
+    def take_claim(self, claim: Claim) -> None:
         """Have a run driven."""
         self.trap.before(Point.ENQUEUE_RUN)
-        self.trap.diary.write("took", run)
-        await super().enqueue_run(run)
+        self.trap.diary.write("took", claim.run)
+        super().take_claim(claim)
         self.trap.after(Point.ENQUEUE_RUN)
 
 

@@ -17,15 +17,15 @@ of `forum.errors`.
 from types import TracebackType
 from typing import Self
 
-from forum_client import async_operations, operations
-from forum_client.connection import AsyncConnection, BodyContent, Connection
-from forum_client.problems import (
+from . import async_operations, operations
+from .connection import AsyncConnection, BodyContent, Connection
+from .problems import (
     ReplyUnreadable,
     RequestTimeout,
     ServerProblem,
     ServerUnreachable,
 )
-from forum_client.run_events import RunEvent
+from .run_events import RunEvent
 
 __all__ = [
     "AsyncClient",

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from forum_client.errors import ForumError, Malformed
-from forum_client.problems import (
+from .errors import ForumError, Malformed
+from .problems import (
     NotSignedProblem,
     RateLimitProblem,
     ServerUnreachable,

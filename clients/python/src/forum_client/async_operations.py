@@ -6,10 +6,10 @@ Generated from the declared endpoints by `just client`; do not edit.
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from forum_client import forms
-from forum_client.api_request import ApiRequest, fill_path
-from forum_client.connection import AsyncConnection, BodyContent, new_idempotency_key
-from forum_client.run_events import RunEvent
+from . import forms
+from .api_request import ApiRequest, fill_path
+from .connection import AsyncConnection, BodyContent, new_idempotency_key
+from .run_events import RunEvent
 
 
 class AsyncRunsApi:

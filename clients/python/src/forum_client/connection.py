@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
-from forum_client.api_request import REPLY_SLACK_S, ApiRequest, retry_delay
-from forum_client.errors import ForumError, Malformed
-from forum_client.problems import (
+from .api_request import REPLY_SLACK_S, ApiRequest, retry_delay
+from .errors import ForumError, Malformed
+from .problems import (
     ReplyUnreadable,
     RequestTimeout,
     ServerUnreachable,
     problem_from_reply,
 )
-from forum_client.run_events import EventParser, RunEvent
+from .run_events import EventParser, RunEvent
 
 T = TypeVar("T")
 

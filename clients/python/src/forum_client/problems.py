@@ -15,7 +15,7 @@ No error holds the key.
 
 import msgspec
 
-from forum_client.errors import (
+from .errors import (
     Conflict,
     ForumError,
     Invalid,
@@ -24,7 +24,7 @@ from forum_client.errors import (
     Unavailable,
     Untrusted,
 )
-from forum_client.problem_types import ProblemType
+from .problem_types import ProblemType
 
 
 class ServerProblem(ForumError):

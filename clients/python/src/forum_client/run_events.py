@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from forum_client.problems import ReplyUnreadable
+from .problems import ReplyUnreadable
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """Maximum size of one event, so that a broken server cannot fill the memory."""

@@ -18,17 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from forum import errors
 from forum.app.archiving import ArchiveResult, RejectedRun
 from forum.app.environment import KINDS, OPERATOR
 from forum.app.project import ProjectContext
 from forum.app.run_list import RunLister
-from forum.errors import (
-    ArchiveUnreachable,
-    ConcurrentUpdate,
-    NotYetSigned,
-    TamperDetected,
-    Untrusted,
-)
 from forum.ledger import archive as archived_runs
 from forum.ledger import ports
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
@@ -66,7 +60,7 @@ class ArchiveService:
         read_trust: "Callable[[], Trust]",
     ) -> None:
         self._project, self._publish, self._read_trust = project, publish, read_trust
-        self.unreachable: dict[str, ArchiveUnreachable] = {}
+        self.unreachable: dict[str, errors.ArchiveUnreachable] = {}
         """The archives that could not be reached during an erasure, by run or place."""
 
     def archive_runs(self, before: int, place: str) -> ArchiveResult:
@@ -91,14 +85,14 @@ class ArchiveService:
                 try:
                     self._record_copy(run, store, base)
                     copied.append(run)
-                except Untrusted as error:
+                except errors.Untrusted as error:
                     rejected.append(RejectedRun(run, str(error)))
             self._publish()
             for run in copied:
                 try:
                     self._remove(run)
                     archived.append(run)
-                except Untrusted as error:
+                except errors.Untrusted as error:
                     rejected.append(RejectedRun(run, str(error)))
         # A body may have been erased from the database after its run was copied.
         self._project.ledger.erase_redacted(self)
@@ -173,7 +167,7 @@ class ArchiveService:
         copy = store.read(name)
         self._check_copy(run, copy, lengths)
         facts = archived_runs.describe_copy(bundle, copy, join_place(base, name), KINDS)
-        with suppress(ConcurrentUpdate):
+        with suppress(errors.ConcurrentUpdate):
             strand.append_exclusive(self._draft(run, strand.length, facts))
 
     def _draft(self, run: str, number: int, facts: ArchiveFacts) -> Draft:
@@ -188,9 +182,9 @@ class ArchiveService:
         report = verify_bundle(copy, KINDS, self._read_trust())
         for claim in (report.intact, report.complete):
             if claim.state is not State.HOLDS:
-                raise TamperDetected(f"run {run}", claim.reason)
+                raise errors.TamperDetected(f"run {run}", claim.reason)
         if archived_runs.BundledRun(BundleReader(copy), KINDS).lengths != lengths:
-            raise TamperDetected(f"run {run}", "not all of its entries are signed")
+            raise errors.TamperDetected(f"run {run}", "not all of its entries are signed")
 
     def _remove(self, run: str) -> None:
         """Remove a run from the database that is in the archive on record.
@@ -203,7 +197,7 @@ class ArchiveService:
             self._replace_copy(run)
             copy = self._read_signed_copy(run)
             if not self._covers(run, copy):
-                raise TamperDetected(f"run {run}", "the archive has something else")
+                raise errors.TamperDetected(f"run {run}", "the archive has something else")
         self._delete_other_copies(run)
         self._project.store.remove_archived(run, copy.lengths)
 
@@ -221,10 +215,10 @@ class ArchiveService:
         """Return the copy on record, read anew.  Raises `NotYetSigned` if its entry is not."""
         store = self._project.store
         if not archived_runs.is_record_signed(store, run):
-            raise NotYetSigned(f"archive/{run}")
+            raise errors.NotYetSigned(f"archive/{run}")
         copy = self._project.make_archive(store).find(run)
         if copy is None:
-            raise TamperDetected(f"run {run}", "its archive is not on record")
+            raise errors.TamperDetected(f"run {run}", "its archive is not on record")
         return copy
 
     def _covers(self, run: str, copy: archived_runs.BundledRun) -> bool:
@@ -279,12 +273,12 @@ class ArchiveService:
                 self._replace_copy(run)
                 self._read_signed_copy(run)
             self._delete_other_copies(run)
-        except ArchiveUnreachable as error:
+        except errors.ArchiveUnreachable as error:
             self.unreachable[run] = error
             return False
         return held
 
-    def skip(self, error: ArchiveUnreachable) -> None:
+    def skip(self, error: errors.ArchiveUnreachable) -> None:
         """Note that a redacted entry could not be looked up."""
         self.unreachable[error.place] = error
 

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import click
 
-from forum.features.backup.service import (
-    create_backup,
-    read_backup,
-    restore_backup,
-    write_project_file,
-)
+from forum.features.backup import service
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.output import print_json
@@ -28,7 +23,7 @@ def backup(dest: Path, *, as_json: bool) -> None:
     if dest.exists():
         raise click.UsageError(f"{dest} already exists. Name a new folder.")
     with common_options.open_forum() as forum:
-        manifest = create_backup(forum, dest)
+        manifest = service.create_backup(forum, dest)
     facts = {
         "folder": str(dest),
         "origin": manifest.origin,
@@ -68,10 +63,12 @@ def restore(src: Path, *, epoch: bool, resume: bool, as_json: bool) -> None:
     """
     if epoch and resume:
         raise click.UsageError("--epoch and --resume exclude each other")
-    read_backup(src)
-    written = write_project_file(src, Path.cwd())
+    service.read_backup(src)
+    written = service.write_project_file(src, Path.cwd())
     try:
-        result = restore_backup(common_options.current_settings(), src, epoch=epoch, resume=resume)
+        result = service.restore_backup(
+            common_options.current_settings(), src, epoch=epoch, resume=resume
+        )
     # Also on Ctrl-C: forum.toml must not stay behind without its ledger.
     except BaseException:
         if written:

@@ -24,7 +24,7 @@ from forum import __version__, errors, tlog
 from forum.app import KINDS, Forum, now
 from forum.config import PROJECT_FILE, Settings
 from forum.installation import require_extra
-from forum.ledger.ports import Reader, TreeHead
+from forum.ledger.ports import AuditReader, Reader, TreeHead, TreeReader
 from forum.ledger.row_checks import has_tree
 from forum.stores.state_files import make_private_folder, read_key, sync_path, write_durably
 
@@ -195,7 +195,7 @@ def write_project_file(source: Path, folder: Path) -> bool:
     return True
 
 
-def _check_tree(reader: Reader) -> None:
+def _check_tree(reader: AuditReader) -> None:
     """Raise `TamperDetected` if a database lacks entries or the tree of its head.
 
     This is no verification: entries are counted, and not read.
@@ -304,7 +304,7 @@ def _check_ledger(
 
 
 def _compare_with_memory(
-    reader: Reader, memories: tuple[bytes, ...], manifest: BackupManifest
+    reader: TreeReader, memories: tuple[bytes, ...], manifest: BackupManifest
 ) -> RestoreResult:
     """Compare the tree of a backup with every checkpoint that this machine remembers."""
     head = reader.head()
@@ -319,7 +319,7 @@ def _compare_with_memory(
     )
 
 
-def _is_continued(reader: Reader, head: TreeHead, checkpoint: tlog.Checkpoint) -> bool:
+def _is_continued(reader: TreeReader, head: TreeHead, checkpoint: tlog.Checkpoint) -> bool:
     """Tell whether a tree is an append-only extension of a checkpoint."""
     if not checkpoint.size:
         return True

@@ -16,14 +16,7 @@ from dataclasses import dataclass, replace
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from forum.app import Forum, RunView, now
-from forum.app.formatting import (
-    answer_with_headline,
-    explain_run_state,
-    explain_task_state,
-    session_end,
-    work_tasks,
-)
+from forum.app import Forum, RunView, formatting, now
 from forum.engine import MAX_STREAMED_BYTES_PER_S, RunRequest
 from forum.errors import BodyGone, ReplayMiss, StoreFailed
 from forum.features.chat_api.conversation import Terms
@@ -269,7 +262,7 @@ def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoReply | None:
     state = view.state
     if state.outcome is Outcome.OK and view.answer is not None:
         # A client of this API sees nothing but the text, so the headline is part of it.
-        answer = (answer_with_headline(view) or b"").decode(errors="replace")
+        answer = (formatting.answer_with_headline(view) or b"").decode(errors="replace")
         return AnsweredRun(answer, sum_usage(state), deliberation_form(view))
     if state.outcome is Outcome.OK:
         return NoReply(run, 410, "answer_erased", "the answer was erased")
@@ -281,23 +274,26 @@ def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoReply | None:
 def _approval_error(view: RunView) -> NoReply:
     run, subject = view.gates[0][0], view.gates[0][1].opened.subject
     how = f"forum gate approve {run} {subject}, or POST /api/v1/runs/{run}/gate"
-    why = f"{explain_run_state(view)}; approve it with {how}"
+    why = f"{formatting.explain_run_state(view)}; approve it with {how}"
     return NoReply(view.run, 409, "waiting_for_approval", why)
 
 
 def _failure_error(view: RunView) -> NoReply:
-    state, closed = view.state, session_end(view)
+    state, closed = view.state, formatting.session_end(view)
     stop = stop_reason(state)
     status, code = _ERROR_BY_STOP_REASON.get(stop, _FAILED) if stop else _FAILED
     if closed is not None and state.stopped is None:
         # The session ended with a question to the person at the client.  It is returned as the text
         # of an error: given as an answer, a program would take it for one.
         question = (view.answer or b"").decode(errors="replace")
-        return NoReply(view.run, status, closed.reason.value, question or explain_run_state(view))
-    reasons = [explain_run_state(view)] + [
+        return NoReply(
+            view.run, status, closed.reason.value, question or formatting.explain_run_state(view)
+        )
+    reasons = [formatting.explain_run_state(view)] + [
         f"{name}: {reason}"
-        for name in work_tasks(state)
-        if state.stopped is None and (reason := explain_task_state(view, state.task(name)))
+        for name in formatting.work_tasks(state)
+        if state.stopped is None
+        and (reason := formatting.explain_task_state(view, state.task(name)))
     ]
     return NoReply(view.run, status, code, "; ".join(filter(None, reasons)) or "it has failed")
 

@@ -4,5 +4,5 @@ from forum.feature import Feature
 
 FEATURE = Feature(
     "claims",
-    find_claims="claims.rules:find_claims",
+    find_claims="claims.service:find_claims",
 )

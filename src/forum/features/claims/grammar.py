@@ -8,7 +8,6 @@ twice, so the time grows linearly with the text, which an attacker may have writ
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache
 
 import msgspec
 
@@ -108,27 +107,39 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower().replace("\u2019", "'"))
 
 
-def may_claim(words: Iterable[str]) -> bool:
-    """Tell whether any of these words can be the verb of a claim."""
-    return not _all_verbs().isdisjoint(words)
+class Grammar(msgspec.Struct, frozen=True):
+    """The tables of all languages, prepared for reading."""
+
+    languages: tuple[_Language, ...]
+    verbs: frozenset[str]
+    generic_words: frozenset[str]
+    """Words that name nothing: articles, auxiliaries, verbs of claims, "file" and "test"."""
+
+    def may_claim(self, words: Iterable[str]) -> bool:
+        """Tell whether any of these words can be the verb of a claim."""
+        return not self.verbs.isdisjoint(words)
+
+    def find_action(self, sentence: str) -> ClaimedAction | None:
+        """Return the action that a sentence claims to have taken; None if it claims none."""
+        words = split_words(sentence)
+        if not self.may_claim(words):
+            return None
+        actions: set[ClaimedAction] = set()
+        for language in self.languages:
+            if not language.verbs.keys().isdisjoint(words):
+                actions.update(_read_sentence(words, language))
+        return next((action for action in _PRECEDENCE if action in actions), None)
 
 
-def find_action(sentence: str) -> ClaimedAction | None:
-    """Return the action that a sentence claims to have taken; None if it claims none."""
-    words = split_words(sentence)
-    if not may_claim(words):
-        return None
-    actions: set[ClaimedAction] = set()
-    for language in _languages():
-        if not language.verbs.keys().isdisjoint(words):
-            actions.update(_read_sentence(words, language))
-    return next((action for action in _PRECEDENCE if action in actions), None)
-
-
-@cache
-def generic_words() -> frozenset[str]:
-    """Return words that name nothing: articles, auxiliaries, verbs of claims, "file" and "test"."""
-    return frozenset().union(*(language.generic for language in _languages()))
+def build_grammar(tables: Mapping[str, claim_words.WordTable]) -> Grammar:
+    """Prepare the tables of languages, which are named by their codes."""
+    languages = tuple(
+        _prepare(table, claim_words.INFLECTIONS.get(code, lambda word: (word,)))
+        for code, table in tables.items()
+    )
+    verbs = frozenset(word for language in languages for word in language.verbs)
+    generic_words = frozenset().union(*(language.generic for language in languages))
+    return Grammar(languages, verbs, generic_words)
 
 
 def _read_sentence(words: Sequence[str], language: _Language) -> Iterator[ClaimedAction]:
@@ -288,25 +299,7 @@ def _is_name(word: str) -> bool:
     return "." in word and _FILE_NAME.fullmatch(word.rpartition("/")[2]) is not None
 
 
-@cache
-def _languages() -> tuple[_Language, ...]:
-    """Prepare the tables, at first use: few commands search for claims."""
-    return (
-        _prepare(claim_words.ENGLISH),
-        _prepare(claim_words.GERMAN),
-        _prepare(claim_words.FRENCH, claim_words.inflect_french),
-        _prepare(claim_words.SPANISH, claim_words.inflect_spanish),
-    )
-
-
-@cache
-def _all_verbs() -> frozenset[str]:
-    return frozenset(word for language in _languages() for word in language.verbs)
-
-
-def _prepare(
-    table: claim_words.WordTable, inflect: Callable[[str], Iterable[str]] = lambda word: (word,)
-) -> _Language:
+def _prepare(table: claim_words.WordTable, inflect: Callable[[str], Iterable[str]]) -> _Language:
     """Turn the columns of a table into sets and mappings."""
     verbs = _prepare_verbs(table, inflect)
     joints, breaks = frozenset(table.joints.split()), frozenset(table.breaks.split())

@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-from forum.features.claims import grammar as claim_grammar
+from forum.features.claims.grammar import Grammar, split_words
 from forum.runs.claims import ActionClaim, ClaimedAction, Receipt
 from forum.runs.judging import MAX_READ_BYTES, count_tests
 
@@ -18,21 +18,23 @@ _SENTENCE = re.compile(r"[^.!?\n]{1,600}(?:[.!?](?=\w)[^.!?\n]{0,200})*")
 _TOKEN = re.compile(r"[\w./-]{3,}")
 
 
-def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[ActionClaim, ...]:
+def find_claims(
+    text: bytes, receipts: Sequence[Receipt], grammar: Grammar
+) -> tuple[ActionClaim, ...]:
     """Return the claims in a text, each with the entry that supports it, if there is one."""
     content = text[:MAX_READ_BYTES].decode(errors="replace")
     # Cheap test first: a text without any such verb need not be split into sentences.
-    if not claim_grammar.may_claim(claim_grammar.split_words(content)):
+    if not grammar.may_claim(split_words(content)):
         return ()
     claims: list[ActionClaim] = []
-    evidence = [_ReceiptEvidence.from_receipt(receipt) for receipt in receipts]
+    evidence = [_ReceiptEvidence.from_receipt(receipt, grammar) for receipt in receipts]
     for match in _SENTENCE.finditer(content):
         if content.startswith("?", match.end()):
             continue
         sentence = match.group().strip()
-        action = claim_grammar.find_action(sentence)
+        action = grammar.find_action(sentence)
         if action is not None:
-            names = _tokens(sentence)
+            names = _tokens(sentence, grammar)
             receipt = next((shown.entry for shown in evidence if shown.shows(action, names)), "")
             claims.append(ActionClaim(action, sentence, receipt))
             if len(claims) == MAX_CLAIMS:
@@ -48,11 +50,12 @@ class _ReceiptEvidence(msgspec.Struct, frozen=True):
     tokens: frozenset[str]
 
     @classmethod
-    def from_receipt(cls, receipt: Receipt) -> Self:
+    def from_receipt(cls, receipt: Receipt, grammar: Grammar) -> Self:
         """Extract the evidence of a receipt."""
         tests = count_tests(receipt.result)
         tested = tests.passed > 0 and tests.failed == 0
-        return cls(receipt.entry, tested, _tokens(f"{receipt.tool} {receipt.arguments}"))
+        tokens = _tokens(f"{receipt.tool} {receipt.arguments}", grammar)
+        return cls(receipt.entry, tested, tokens)
 
     def shows(self, deed: ClaimedAction, said: frozenset[str]) -> bool:
         """Tell whether the receipt supports a claim.
@@ -63,10 +66,10 @@ class _ReceiptEvidence(msgspec.Struct, frozen=True):
         return self.tested if deed is ClaimedAction.TESTS else not self.tokens.isdisjoint(said)
 
 
-def _tokens(text: str) -> frozenset[str]:
+def _tokens(text: str, grammar: Grammar) -> frozenset[str]:
     found: set[str] = set()
     for match in _TOKEN.finditer(text[:MAX_READ_BYTES]):
         # A claim may name a file without the folder that the tool call names, or the reverse.
         token = match.group().casefold().strip("./-")
         found.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
-    return frozenset(found - claim_grammar.generic_words())
+    return frozenset(found - grammar.generic_words)

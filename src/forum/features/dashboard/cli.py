@@ -10,12 +10,7 @@ import click
 from forum.app import Forum, bind_sockets
 from forum.config import WorkerCapacity
 from forum.errors import PortUnusable
-from forum.features.dashboard.browser import (
-    can_open_browser,
-    open_in_browser,
-    print_sign_in,
-    private_page,
-)
+from forum.features.dashboard import browser
 from forum.installation import require_extra
 from forum.runs.team_settings import TeamSettings
 from forum.surfaces.cli import common_options, submit_options
@@ -170,10 +165,12 @@ def serve_and_work(  # noqa: PLR0913  what a command may choose
 
         def let_person_in(address: str) -> bool:
             if prints_sign_in:
-                print_sign_in(address, sign_in.issue_code(), sign_in_again)
-            if open_browser and can_open_browser():
-                page = undo.enter_context(private_page(CODE_TTL_S))
-                open_in_browser(page, f"{address}#/sign-in/{sign_in.issue_code()}", log_line)
+                browser.print_sign_in(address, sign_in.issue_code(), sign_in_again)
+            if open_browser and browser.can_open_browser():
+                page = undo.enter_context(browser.private_page(CODE_TTL_S))
+                browser.open_in_browser(
+                    page, f"{address}#/sign-in/{sign_in.issue_code()}", log_line
+                )
             return prints_sign_in
 
         run_server(config, at, log_line, [*load_extensions(config), sign_in], let_person_in)

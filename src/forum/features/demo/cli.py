@@ -20,16 +20,9 @@ from forum.app import Forum
 from forum.app.formatting import explain_failure, first_line, short_id
 from forum.features.dashboard.cli import choose_port, serve_and_work
 from forum.installation import install_command
-from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
+from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options, output
 from forum.surfaces.cli.console import echo, prompt, style
 from forum.surfaces.cli.logging_options import log_to_stderr, log_warning
-from forum.surfaces.cli.output import (
-    clean_lines,
-    format_table,
-    print_result,
-    terminal_width,
-    wrap_lines,
-)
 from forum.surfaces.cli.panel_lines import panel_lines
 from forum.surfaces.cli.serve import port_option
 from forum.surfaces.schemas.panels import deliberation_form
@@ -190,7 +183,7 @@ def cheat(keep: Path | None, *, as_json: bool) -> None:
         {"name": v.fraud.name, "caught": v.caught, "by": v.by, "database": kind}
         for kind, v in verdicts
     ]
-    print_result("forum.cheat/1", {"frauds": rows}, _fraud_lines(verdicts), as_json=as_json)
+    output.print_result("forum.cheat/1", {"frauds": rows}, _fraud_lines(verdicts), as_json=as_json)
     raise SystemExit(0 if all(verdict.caught for _, verdict in verdicts) else EXIT_REJECTED)
 
 
@@ -207,7 +200,9 @@ def crash(keep: Path | None, *, as_json: bool) -> None:
 
     with _demo_folder(keep) as home:
         tale = run_crash_demo(home, _tell)
-    print_result("forum.crash/1", _crash_json(tale), _crash_lines(tale, keep), as_json=as_json)
+    output.print_result(
+        "forum.crash/1", _crash_json(tale), _crash_lines(tale, keep), as_json=as_json
+    )
     raise SystemExit(0 if _is_expected(tale) else EXIT_FAILED)
 
 
@@ -227,7 +222,7 @@ def panel(keep: Path | None, *, as_json: bool) -> None:
     with _demo_folder(keep) as home:
         sitting = run_panel_demo(home, _tell)
     text = _panel_lines(sitting, keep)
-    print_result("forum.panel/1", _panel_json(sitting), text, as_json=as_json)
+    output.print_result("forum.panel/1", _panel_json(sitting), text, as_json=as_json)
     caught = all(forgery.caught for forgery in sitting.forgeries)
     raise SystemExit(0 if sitting.verified and caught else EXIT_FAILED)
 
@@ -250,7 +245,7 @@ def _panel_json(sitting: "PanelDemoResult") -> dict[str, Any]:
 
 
 def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]:
-    form, columns = deliberation_form(sitting.view), terminal_width()
+    form, columns = deliberation_form(sitting.view), output.terminal_width()
     yield from panel_lines(form, columns) if form else ()
     answer = (sitting.view.answer or b"").decode(errors="replace")
     first = f"as {sitting.minority} of 5 seats had said at first"
@@ -299,7 +294,7 @@ def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
         "diverged": played.diverged,
         "seconds": played.seconds,
     }
-    print_result("forum.team/1", facts, _team_lines(played, reason, keep), as_json=as_json)
+    output.print_result("forum.team/1", facts, _team_lines(played, reason, keep), as_json=as_json)
     succeeded = not reason and played.verified and not played.diverged
     raise SystemExit(0 if succeeded else EXIT_FAILED)
 
@@ -308,10 +303,10 @@ def _team_lines(played: "TeamDemoResult", reason: str, keep: Path | None) -> Ite
     yield from ("", played.request, f"-> lane: {played.lane or 'none'}", "")
     heads = ("for", "role", "tokens", "ms", "outcome")
     rows = [(c.task, c.role, str(c.tokens), str(c.milliseconds), c.outcome) for c in played.calls]
-    yield from format_table([heads, *rows])
+    yield from output.format_table([heads, *rows])
     yield from ("", f"answer ({played.outcome}):")
-    for line in clean_lines(played.answer):
-        yield from wrap_lines(line, terminal_width()) or [""]
+    for line in output.clean_lines(played.answer):
+        yield from output.wrap_lines(line, output.terminal_width()) or [""]
     yield ""
     if reason:
         yield f"The model was not able to answer. {reason}"
@@ -425,7 +420,7 @@ def _fraud_lines(verdicts: "list[tuple[str, TamperResult]]") -> Iterator[str]:
     names = [f"{v.fraud.name} ({kind})" if several else v.fraud.name for kind, v in verdicts]
     first = max(map(len, names))
     second = max(len(verdict.fraud.does) for _, verdict in verdicts)
-    room = max(20, terminal_width() - first - second - 6)
+    room = max(20, output.terminal_width() - first - second - 6)
     heads = f"  {'fraud':<{first}}  {'what the attacker does':<{second}}  caught by"
     yield from ("", style(heads, dim=True))
     for name, (_, verdict) in zip(names, verdicts, strict=True):

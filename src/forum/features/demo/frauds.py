@@ -25,7 +25,7 @@ from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Facts, leaf_of
 from forum.ledger.key_rotation import KEYS_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.own_entries import WITNESSED_STRAND
-from forum.ledger.ports import Position, Store
+from forum.ledger.ports import Position, PublisherStore
 from forum.ledger.retention import RETENTION_STRAND
 from forum.ledger.run_directory import RunDirectory
 from forum.ledger.sequencer import Sequencer
@@ -132,7 +132,7 @@ def _change_actor(scene: TamperScene) -> list[bytes]:
     return changed
 
 
-def _sign(store: Store, key: tlog.SigningKey) -> None:
+def _sign(store: PublisherStore, key: tlog.SigningKey) -> None:
     """Sign the current tree of the database, bypassing guard and witness."""
     head = store.head()
     checkpoint = tlog.Checkpoint(store.origin, head.size, head.root)

@@ -16,7 +16,8 @@ from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.ports import EntryWrite, Position, Store
 from forum.ledger.sequencer import Sequencer
-from forum.stores.sql_store import leaf_prefixes, load_queries
+from forum.stores.sql_queries import leaf_prefixes
+from forum.stores.sql_schema import load_queries
 from forum.stores.sqlite import SqliteStore
 from forum.tlog import EMPTY_ROOT
 
@@ -188,7 +189,7 @@ def own_database(url: str) -> Iterator[str | None]:
     import psycopg
     from psycopg.conninfo import make_conninfo
 
-    from forum.stores.postgres import upgrade_schema
+    from forum.stores.postgres_schema import upgrade_schema
 
     name = f"forum_demo_{secrets.token_hex(8)}"
     with psycopg.connect(url, autocommit=True) as db:

@@ -21,14 +21,7 @@ from forum.runs import kinds, role_assignment
 from forum.runs.plan import RunBudget
 from forum.runs.policy import Agent, Policy, Role, models_of
 from forum.runs.team_settings import DEFAULT_AGENT
-from forum.surfaces.cli import EXIT_FAILED, common_options, output
-from forum.surfaces.cli.submit_options import (
-    LimitOptions,
-    as_usage_error,
-    limit_options,
-    parse_named_agent,
-    reject_unusable_agents,
-)
+from forum.surfaces.cli import EXIT_FAILED, common_options, output, submit_options
 from forum.units import format_usd
 
 _STOP_TIMEOUT_S = 60
@@ -69,7 +62,7 @@ _STOP_TIMEOUT_S = 60
     metavar="N",
     help="Maximum number of runs at once; more than one makes times less comparable.",
 )
-@limit_options
+@submit_options.limit_options
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this page."
 )
@@ -81,7 +74,7 @@ def eval(  # noqa: A001, PLR0913  the name of the command; one parameter for eac
     agents: tuple[str, ...],
     repeat: int,
     parallel: int,
-    limits: LimitOptions,
+    limits: submit_options.LimitOptions,
     html: Path | None,
     past: str | None,
     team: bool,
@@ -124,7 +117,7 @@ def _play_cases(
     setup: "_EvalSetup", content: bytes, repeat: int, parallel: int
 ) -> tuple[evaluation.EvalReport, int | None]:
     """Play a case file, and return the report and the signal that stopped it, if any."""
-    cases = as_usage_error(lambda: evaluation.read_cases(content))
+    cases = submit_options.as_usage_error(lambda: evaluation.read_cases(content))
     jobs, judge = setup.make_jobs(cases, repeat), setup.pick_judge(cases)
     _announce(jobs, setup.budget, judge)
     with common_options.open_forum() as forum:
@@ -186,7 +179,7 @@ class _EvalSetup:
         self._planner = planning.Planner(self._settings)
         self.budget = budget
         known = self._planner.team_settings
-        programs = dict(parse_named_agent(wish) for wish in agents if "=" in wish)
+        programs = dict(submit_options.parse_named_agent(wish) for wish in agents if "=" in wish)
         self._agents: dict[str, Agent] = known.agents | programs
         self._alone = {name: self._find(name) for name in (w.partition("=")[0] for w in agents)}
         names = (*self._alone, *((evaluation.TEAM,) if team else ()))
@@ -218,7 +211,7 @@ class _EvalSetup:
             for name in self.names
         }
         for order in {name: order for (_, name), order in orders.items()}.values():
-            reject_unusable_agents(order.policy, order.plan, here=True)
+            submit_options.reject_unusable_agents(order.policy, order.plan, here=True)
         return [
             EvalJob(number, case, name, again, orders[number, name])
             for again in range(1, repeat + 1)
@@ -241,7 +234,7 @@ class _EvalSetup:
             case.request, None, planning.pin_tools(policy, self._settings), self.budget
         )
         operator = planning.CallerAuthority.OPERATOR
-        return as_usage_error(
+        return submit_options.as_usage_error(
             lambda: self._planner.decide(order, operator, lane=case.lane, team=team)
         )
 

@@ -4,13 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum.features.evaluation import schemas
 from forum.features.evaluation.evaluation_list import MAX_RECOMPUTED_PLAYS
-from forum.features.evaluation.schemas import (
-    EvaluationForm,
-    EvaluationsPage,
-    evaluation_form,
-    evaluations_page,
-)
 from forum.features.evaluation.service import EvaluationOperations
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType
@@ -28,30 +23,30 @@ class EvaluationsAsk(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
-def list_evaluations(context: RequestContext) -> EvaluationsPage:
+def list_evaluations(context: RequestContext) -> schemas.EvaluationsPage:
     """List evaluations, the newest first."""
     ask: EvaluationsAsk = context.query
     evaluations = EvaluationOperations(context.desk.forum)
-    return evaluations_page(evaluations.list_evaluations(ask.cursor or None, ask.limit))
+    return schemas.evaluations_page(evaluations.list_evaluations(ask.cursor or None, ask.limit))
 
 
-def get_evaluation(context: RequestContext) -> EvaluationForm:
+def get_evaluation(context: RequestContext) -> schemas.EvaluationForm:
     """Return the recorded report of an evaluation, compared with what its runs say."""
     evaluations, run = EvaluationOperations(context.desk.forum), context.path_param("run")
     report = evaluations.read_report(run)
     check = evaluations.check_report(report, MAX_RECOMPUTED_PLAYS)
-    return evaluation_form(report, check, evaluations.read_cases(run))
+    return schemas.evaluation_form(report, check, evaluations.read_cases(run))
 
 
 EVALUATIONS = (
     Endpoint(
         "GET", "/api/v1/evaluations", "list_evaluations", READERS,
         "List evaluations, the newest first", list_evaluations,
-        reply=EvaluationsPage, query=EvaluationsAsk, tag="runs",
+        reply=schemas.EvaluationsPage, query=EvaluationsAsk, tag="runs",
     ),
     Endpoint(
         "GET", "/api/v1/evaluations/{run}", "get_evaluation", READERS,
         "Read the report of an evaluation, computed anew where it is not too large",
-        get_evaluation, reply=EvaluationForm, problems=(ProblemType.GONE,), tag="runs",
+        get_evaluation, reply=schemas.EvaluationForm, problems=(ProblemType.GONE,), tag="runs",
     ),
 )  # fmt: skip

@@ -4,12 +4,7 @@ from collections.abc import Callable, Sequence
 
 from forum import pages
 from forum.features.evaluation import rules as evaluation
-from forum.features.evaluation.table import (
-    FIGURE_HEADS,
-    describe_judge_use,
-    figure_cells,
-    format_interval,
-)
+from forum.features.evaluation import table
 from forum.runs.estimates import Estimate
 from forum.untrusted_text import escape_html
 
@@ -40,9 +35,9 @@ def render_page(report: evaluation.EvalReport) -> str:
 
 
 def _summary_table(report: evaluation.EvalReport) -> str:
-    rows = [(c.configuration, *figure_cells(c.figures)) for c in report.configurations]
+    rows = [(c.configuration, *table.figure_cells(c.figures)) for c in report.configurations]
     return pages.render_table(
-        "Mean of a case, by configuration", ("configuration", *FIGURE_HEADS), rows
+        "Mean of a case, by configuration", ("configuration", *table.FIGURE_HEADS), rows
     )
 
 
@@ -95,7 +90,7 @@ def _plot(
         for n, (name, estimate) in enumerate(zip(names, estimates, strict=True))
     ]
     words = "; ".join(
-        f"{name}: {form.format(e.mean)}, interval {format_interval(e, form)}"
+        f"{name}: {form.format(e.mean)}, interval {table.format_interval(e, form)}"
         for name, e in zip(names, estimates, strict=True)
     )
     return (
@@ -128,7 +123,7 @@ def _comparison_tables(report: evaluation.EvalReport) -> list[str]:
             f"{c.first} minus {c.second}, case by case",
             ("", "difference", "95 % interval", "method"),
             [
-                (name, form.format(e.mean), format_interval(e, form), e.method.value)
+                (name, form.format(e.mean), table.format_interval(e, form), e.method.value)
                 for name, e, form in (
                     ("quality", c.quality, "{:+.3f}"),
                     ("cost, dollars", c.usd, "{:+.4f}"),
@@ -142,9 +137,10 @@ def _comparison_tables(report: evaluation.EvalReport) -> list[str]:
 
 def _lane_table(report: evaluation.EvalReport) -> str:
     rows = [
-        (f"{r.lane or '(none)'}: {r.configuration}", *figure_cells(r.figures)) for r in report.lanes
+        (f"{r.lane or '(none)'}: {r.configuration}", *table.figure_cells(r.figures))
+        for r in report.lanes
     ]
-    return pages.render_table("By lane", ("lane: configuration", *FIGURE_HEADS), rows)
+    return pages.render_table("By lane", ("lane: configuration", *table.FIGURE_HEADS), rows)
 
 
 def _model_table(report: evaluation.EvalReport) -> str:
@@ -183,7 +179,7 @@ def _remarks(report: evaluation.EvalReport) -> str:
         f"Not played: case {s.case} by {s.configuration}: {s.reason}." for s in report.unplayed
     ]
     if report.judge is not None:
-        lines.append(f"{describe_judge_use(report.judge)}.")
+        lines.append(f"{table.describe_judge_use(report.judge)}.")
     lines.append(
         f"Recorded as run {report.evaluation}. `forum eval --of {report.evaluation}` computes this "
         "report anew from the record, and `forum ledger verify` verifies the record."

@@ -12,14 +12,7 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.ledger.kinds import Outcome
-from forum.runs import acceptance_criteria, judging, kinds, run_fold
-from forum.runs.estimates import (
-    Estimate,
-    estimate_amount,
-    estimate_difference,
-    estimate_mean,
-    estimate_quality,
-)
+from forum.runs import acceptance_criteria, estimates, judging, kinds, run_fold
 from forum.runs.panel import normalize_answer
 from forum.units import NANO_USD
 
@@ -232,10 +225,10 @@ class PlayFigures(msgspec.Struct, frozen=True):
     plays: int
     failed: int
     """Plays whose run ended without an answer: their quality is 0."""
-    quality: Estimate
-    usd: Estimate
-    seconds: Estimate
-    tokens: Estimate
+    quality: estimates.Estimate
+    usd: estimates.Estimate
+    seconds: estimates.Estimate
+    tokens: estimates.Estimate
 
 
 class ConfigurationResult(msgspec.Struct, frozen=True):
@@ -271,9 +264,9 @@ class Comparison(msgspec.Struct, frozen=True):
 
     first: str
     second: str
-    quality: Estimate
-    usd: Estimate
-    seconds: Estimate
+    quality: estimates.Estimate
+    usd: estimates.Estimate
+    seconds: estimates.Estimate
     conclusion: str
 
 
@@ -375,10 +368,10 @@ def _measure(plays: Sequence[Play]) -> PlayFigures:
     return PlayFigures(
         plays=len(plays),
         failed=sum(play.outcome is not Outcome.OK for play in plays),
-        quality=estimate_quality(list(_by_case(plays, _quality).values())),
-        usd=estimate_amount(list(_by_case(plays, _dollars).values())),
-        seconds=estimate_amount(list(_by_case(plays, _seconds).values())),
-        tokens=estimate_amount(list(_by_case(plays, lambda play: play.tokens).values())),
+        quality=estimates.estimate_quality(list(_by_case(plays, _quality).values())),
+        usd=estimates.estimate_amount(list(_by_case(plays, _dollars).values())),
+        seconds=estimates.estimate_amount(list(_by_case(plays, _seconds).values())),
+        tokens=estimates.estimate_amount(list(_by_case(plays, lambda play: play.tokens).values())),
     )
 
 
@@ -412,9 +405,9 @@ def _compare(first: Sequence[Play], second: Sequence[Play]) -> Comparison:
 
     names = first[0].configuration, second[0].configuration
     if not shared:
-        nothing = Estimate(0.0, None, None, 0, estimate_mean([0.0]).method)
+        nothing = estimates.Estimate(0.0, None, None, 0, estimates.estimate_mean([0.0]).method)
         return Comparison(*names, nothing, nothing, nothing, "no case was played by both")
-    quality = estimate_difference(*pair(_quality))
+    quality = estimates.estimate_difference(*pair(_quality))
     return Comparison(
         first=names[0],
         second=names[1],
@@ -425,11 +418,11 @@ def _compare(first: Sequence[Play], second: Sequence[Play]) -> Comparison:
     )
 
 
-def _mean_difference(first: Sequence[float], second: Sequence[float]) -> Estimate:
-    return estimate_mean([a - b for a, b in zip(first, second, strict=True)])
+def _mean_difference(first: Sequence[float], second: Sequence[float]) -> estimates.Estimate:
+    return estimates.estimate_mean([a - b for a, b in zip(first, second, strict=True)])
 
 
-def _conclude(first: str, second: str, quality: Estimate) -> str:
+def _conclude(first: str, second: str, quality: estimates.Estimate) -> str:
     """Return what the interval allows to say, in one sentence."""
     with_cases = f"with {quality.cases} case{'' if quality.cases == 1 else 's'}"
     if quality.includes_zero:

@@ -7,7 +7,6 @@ from msgspec import Meta, Struct
 from forum.features.evaluation.evaluation_list import EvaluationPage, ListedEvaluation, ReportCheck
 from forum.features.evaluation.rules import EvalCase, EvalReport
 from forum.surfaces.schemas import fields
-from forum.units import format_rfc3339
 
 
 class EvaluationLine(Struct, frozen=True):
@@ -40,15 +39,13 @@ def evaluations_page(page: EvaluationPage) -> EvaluationsPage:
 
 
 def _evaluation_line(listed: ListedEvaluation) -> EvaluationLine:
-    return EvaluationLine(
-        run=listed.run,
-        begun=format_rfc3339(listed.begun),
-        ended=format_rfc3339(listed.ended) if listed.ended else None,
-        configurations=listed.facts.configurations,
-        cases=listed.facts.cases,
-        repeat=listed.facts.repeat,
-        plays=listed.plays,
-        unplayed=listed.unplayed,
+    facts = listed.facts
+    return fields.fill(
+        EvaluationLine,
+        listed,
+        configurations=facts.configurations,
+        cases=facts.cases,
+        repeat=facts.repeat,
     )
 
 

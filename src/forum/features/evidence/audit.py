@@ -16,15 +16,7 @@ import msgspec
 
 from forum import tlog
 from forum.errors import Malformed, ProofRejected, SignatureRejected
-from forum.features.evidence import pack_file
-from forum.features.evidence.attestation import (
-    EVIDENCE_STRAND,
-    PREDICATE_TYPE,
-    STATEMENT_TYPE,
-    attestation_key_name,
-    make_statement,
-    open_envelope,
-)
+from forum.features.evidence import attestation, pack_file
 from forum.features.evidence.control_maps import ControlMap, encode_map, find_namesake
 from forum.features.evidence.counted_times import CountedBy, CountedTimes
 from forum.features.evidence.entry_list import list_entries
@@ -511,14 +503,16 @@ class _PackAudit:
         """Check the signature about the manifest, by a key that a key of the log has signed."""
         try:
             key, index, is_signed = self._read_attestation_key(keys)
-            statement = open_envelope(self._pack.read(pack_file.ATTESTATION), key)
+            statement = attestation.open_envelope(self._pack.read(pack_file.ATTESTATION), key)
         except (Malformed, ProofRejected, SignatureRejected) as error:
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, str(error))
             return ClaimResult(State.FAILS, str(error))
         digest = sha256(self._pack.manifest).hexdigest()
         subjects = [subject.digest.get("sha256") for subject in statement.subject]
         types = (statement.type, statement.predicate_type)
-        if types != (STATEMENT_TYPE, PREDICATE_TYPE) or subjects != [digest]:
+        if types != (attestation.STATEMENT_TYPE, attestation.PREDICATE_TYPE) or subjects != [
+            digest
+        ]:
             detail = "the statement is not about the manifest of this pack"
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, detail)
             return ClaimResult(State.FAILS, detail)
@@ -526,7 +520,7 @@ class _PackAudit:
             # What the statement claims could not be compared with anything.
             reason = _NO_REPORT if self._is_signed else _NOT_SIGNED
             return ClaimResult(State.NOT_CHECKED, reason)
-        if statement != make_statement(digest, report):
+        if statement != attestation.make_statement(digest, report):
             detail = "the statement claims something else than the report"
             self._add(PackProblem.ATTESTATION_REJECTED, pack_file.ATTESTATION, detail)
             return ClaimResult(State.FAILS, detail)
@@ -553,11 +547,11 @@ class _PackAudit:
         if not isinstance(facts, KeyAddFacts | KeyAddV2Facts) or place != (
             self._pack.origin,
             LOG_RUN,
-            EVIDENCE_STRAND,
+            attestation.EVIDENCE_STRAND,
         ):
             raise Malformed(pack_file.KEY_ENTRY, "it publishes no key for attestations")
         key = tlog.VerifierKey.parse(facts.vkey)
-        if key.name != attestation_key_name(self._pack.origin):
+        if key.name != attestation.attestation_key_name(self._pack.origin):
             raise Malformed(pack_file.KEY_ENTRY, f"{key.name} is not the key of attestations")
         checkpoint = tlog.Checkpoint.parse(published.proof.note.text)
         self._open_note(published.proof.note, keys)

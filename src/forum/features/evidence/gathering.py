@@ -35,7 +35,7 @@ from forum.ledger.key_rotation import (
 )
 from forum.ledger.kinds import KeyAddV2Facts, Kinds
 from forum.ledger.log import LocatedEntry, find_entry
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader, LogReader, TreeReader
 from forum.ledger.redaction import is_redaction, redacted_bodies
 from forum.ledger.witness_records import find_records
 
@@ -65,7 +65,7 @@ class PackContents(msgspec.Struct, frozen=True):
 
 
 def find_end(
-    reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, until: int, edge: PeriodEdge
+    reader: EntryReader, kinds: Kinds, policy: tlog.WitnessPolicy, until: int, edge: PeriodEdge
 ) -> bytes | None:
     """Return the first checkpoint that covers the period and that no retired key has signed.
 
@@ -95,7 +95,7 @@ def find_end(
 
 
 def _find_cover(
-    reader: Reader,
+    reader: TreeReader,
     retired: Collection[tlog.VerifierKey],
     size: int,
     is_seen: Callable[[bytes], bool],
@@ -113,7 +113,7 @@ def _find_cover(
     return first
 
 
-def _find_record(reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, note: bytes) -> int:
+def _find_record(reader: EntryReader, kinds: Kinds, policy: tlog.WitnessPolicy, note: bytes) -> int:
     """Return the size of the first tree with the record of a checkpoint's quorum, 0 if none is."""
     checkpoint = tlog.parse_checkpoint(note)
     records = [
@@ -133,7 +133,7 @@ def _find_record(reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, note:
     return index + 1 if index is not None else 0
 
 
-def find_edge(reader: Reader, policy: tlog.WitnessPolicy, moment: int) -> PeriodEdge:
+def find_edge(reader: TreeReader, policy: tlog.WitnessPolicy, moment: int) -> PeriodEdge:
     """Return the checkpoints that decide which entries are before a moment.
 
     Both follow from the moment alone, so that packs of periods that meet there agree.
@@ -161,14 +161,14 @@ def _read_claimed_time(claim: bytes) -> int:
     return int.from_bytes(b64decode(claim)[4:]) * SECOND
 
 
-def find_first_seen(reader: Reader, policy: tlog.WitnessPolicy, index: int) -> int:
+def find_first_seen(reader: TreeReader, policy: tlog.WitnessPolicy, index: int) -> int:
     """Return when witnesses first saw a tree with an entry, in microseconds; 0 if they have not."""
     seen = (find_seen_time(note, policy) for note in reader.checkpoints(index + 1))
     return next(filter(None, seen), 0)
 
 
 def gather_part(
-    reader: Reader, kinds: Kinds, policy: tlog.WitnessPolicy, arguments: Arguments
+    reader: EntryReader, kinds: Kinds, policy: tlog.WitnessPolicy, arguments: Arguments
 ) -> LogPart:
     """Return the log part of a pack; `reader` must be a snapshot.
 
@@ -199,7 +199,7 @@ def gather_part(
 
 
 def _past_checkpoints(
-    reader: Reader, kinds: Kinds, view: tlog.TreeView
+    reader: EntryReader, kinds: Kinds, view: tlog.TreeView
 ) -> Iterator[PastCheckpoint]:
     """Yield what a reader needs who pinned an earlier key of the log."""
     rotations = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
@@ -209,7 +209,7 @@ def _past_checkpoints(
             yield PastCheckpoint(note, tuple(tlog.prove_consistency(view, size)))
 
 
-def collect_files(reader: Reader, kinds: Kinds, contents: PackContents) -> dict[str, bytes]:
+def collect_files(reader: LogReader, kinds: Kinds, contents: PackContents) -> dict[str, bytes]:
     """Return the files of a pack, by name; `reader` must be a snapshot."""
     part, report, policy = contents.part, contents.report, contents.policy
     verifier = contents.extras["verify.py"]
@@ -231,7 +231,7 @@ def collect_files(reader: Reader, kinds: Kinds, contents: PackContents) -> dict[
     }
 
 
-def _entries(reader: Reader, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+def _entries(reader: EntryReader, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
     for index, data in enumerate(reader.entries(start, stop), start):
         if data is None:
             raise TamperDetected(f"entry {index}", "it is missing")
@@ -244,7 +244,7 @@ def _time_of(data: bytes) -> int:
 
 
 def _find_erased(
-    reader: Reader, kinds: Kinds, view: tlog.TreeView, first: int
+    reader: EntryReader, kinds: Kinds, view: tlog.TreeView, first: int
 ) -> Iterator[LocatedEntry]:
     """Yield the entries before an index that redactions from there on name."""
     targets: set[str] = set()
@@ -261,7 +261,7 @@ def _find_erased(
 
 
 def _earlier_entries(
-    reader: Reader, kinds: Kinds, view: tlog.TreeView, first: int
+    reader: EntryReader, kinds: Kinds, view: tlog.TreeView, first: int
 ) -> Iterator[EarlierEntry]:
     """Yield the entries before an index that the report needs, in their order.
 
@@ -289,7 +289,7 @@ def _earlier_entries(
 
 
 def _prove_key(
-    reader: Reader, kinds: Kinds, key: tlog.VerifierKey, policy: tlog.WitnessPolicy
+    reader: EntryReader, kinds: Kinds, key: tlog.VerifierKey, policy: tlog.WitnessPolicy
 ) -> tuple[bytes, tlog.TlogProof]:
     """Return the entry that publishes a key, with a proof in the first checkpoint that covers it.
 

@@ -39,12 +39,4 @@ class PackForm(Struct, frozen=True):
 
 def pack_form(result: PackResult) -> PackForm:
     """Return the result of checking a pack, in its form."""
-    return fill(
-        PackForm,
-        result,
-        intact=fill(AnswerForm, result.intact),
-        complete=fill(AnswerForm, result.complete),
-        independent=fill(AnswerForm, result.independent),
-        figures=fill(AnswerForm, result.figures),
-        attested=fill(AnswerForm, result.attested),
-    )
+    return fill(PackForm, result)

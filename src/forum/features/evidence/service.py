@@ -14,18 +14,10 @@ from forum.app import Forum
 from forum.app.bill_of_materials import list_installed_parts
 from forum.app.environment import KINDS, OPERATOR, now
 from forum.errors import EvidenceRefused
-from forum.features.evidence import pack_file
+from forum.features.evidence import gathering, pack_file
 from forum.features.evidence.attestation import EVIDENCE_STRAND, attestation_key_name
 from forum.features.evidence.audit import PackResult, verify_pack
 from forum.features.evidence.control_maps import ControlMap, ReviewStatus, read_map
-from forum.features.evidence.gathering import (
-    PackContents,
-    collect_files,
-    find_edge,
-    find_end,
-    find_first_seen,
-    gather_part,
-)
 from forum.features.evidence.log_part import LogPart
 from forum.features.evidence.report import Arguments, PackReport, make_report
 from forum.features.evidence.verified_page import draw_pack_page
@@ -143,7 +135,7 @@ class EvidenceOperations:
         self._log.publish(patience)
         policy = self._project.policy.without_marks()
         with self._project.open_reader() as reader:
-            is_covered = find_edge(reader, policy, arguments.until).behind is not None
+            is_covered = gathering.find_edge(reader, policy, arguments.until).behind is not None
         if not is_covered:
             # Nothing was signed since the end of the period.  The export of the log itself is
             # recorded in any case; recorded now, it gives a checkpoint that covers the period.
@@ -169,8 +161,8 @@ class EvidenceOperations:
             "verify.py": verifier,
         }
         with self._project.open_reader() as reader:
-            contents = collect_files(
-                reader, KINDS, PackContents(part, report, policy, key.verifier(), extras)
+            contents = gathering.collect_files(
+                reader, KINDS, gathering.PackContents(part, report, policy, key.verifier(), extras)
             )
         return EvidencePack(pack_file.seal_pack(part.origin, contents, report, key), report)
 
@@ -179,12 +171,14 @@ class EvidenceOperations:
     ) -> tuple[LogPart, PackReport]:
         """Return the log part of a pack, and the report that follows from it."""
         with self._project.open_reader() as reader:
-            part = gather_part(reader, KINDS, policy, arguments)
+            part = gathering.gather_part(reader, KINDS, policy, arguments)
             return part, make_report(part, arguments, request.maps, policy)
 
     def _find_end(self, until: int, policy: tlog.WitnessPolicy) -> bytes | None:
         with self._project.open_reader() as reader:
-            return find_end(reader, KINDS, policy, until, find_edge(reader, policy, until))
+            return gathering.find_end(
+                reader, KINDS, policy, until, gathering.find_edge(reader, policy, until)
+            )
 
     def _publish_exports(self, runs: Sequence[str], actor: str, patience: float) -> None:
         for run in runs:
@@ -279,5 +273,9 @@ class EvidenceOperations:
             return begun, now()
         with self._project.open_reader() as reader:
             index = find_entry(reader, KINDS, leaf_of(closes[0]).hex()).index
-            seen = find_first_seen(reader, self._project.policy, index) if index is not None else 0
+            seen = (
+                gathering.find_first_seen(reader, self._project.policy, index)
+                if index is not None
+                else 0
+            )
         return begun, seen + _SECOND if seen else max(entry.ts for _, entry in read) + 1

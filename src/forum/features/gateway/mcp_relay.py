@@ -33,29 +33,9 @@ from forum.errors import RunAlreadyEnded, ToolsChanged
 from forum.features.gateway.tool_pin import ToolList, ToolPin, read_tool_list
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment
+from forum.runs import report_kinds, strict_json
 from forum.runs.policy import Answer
 from forum.runs.report_drafts import MAX_BODY_BYTES, cut_body, names_body
-from forum.runs.report_kinds import (
-    A_PROVIDER,
-    AN_ERROR,
-    Names,
-    Operation,
-    ReportBeginFacts,
-    ReportStepFacts,
-    derive_name,
-    label_name,
-)
-from forum.runs.strict_json import (
-    check_names,
-    fold_tool_name,
-    parse_strictly,
-    reject_folded_twins,
-    show_name,
-    split_items,
-    split_members,
-    write_compactly,
-    write_readably,
-)
 
 _MAX_WAITING_LINES = 1000
 """Lines of one direction that wait for the record; then the sender has to wait."""
@@ -106,7 +86,10 @@ class ToolRules:
 
 
 def _matches(tool: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(fold_tool_name(tool), fold_tool_name(pattern)) for pattern in patterns)
+    return any(
+        fnmatchcase(strict_json.fold_tool_name(tool), strict_json.fold_tool_name(pattern))
+        for pattern in patterns
+    )
 
 
 @dataclass(slots=True)
@@ -140,7 +123,7 @@ class McpGateway:
     ) -> None:
         self._session, self._rules, self._pin, self._notify = session, rules, pin, notify
         self._server = server_name
-        self._provider = derive_name(server_name, A_PROVIDER)
+        self._provider = report_kinds.derive_name(server_name, report_kinds.A_PROVIDER)
         self._calls: dict[str, _ToolCall] = {}
         """The calls that the server has and has not answered, by key."""
         self._gated: dict[str, asyncio.Task[None]] = {}
@@ -328,9 +311,8 @@ class McpGateway:
             return False
         if call.tool in tools.tools:
             return True
-        words = (
-            f"The server lists no tool {show_name(call.tool)!r}. Write its name as it is listed."
-        )
+        name = strict_json.show_name(call.tool)
+        words = f"The server lists no tool {name!r}. Write its name as it is listed."
         await self._refuse(call, words, "unknown-tool")
         return False
 
@@ -382,8 +364,8 @@ class McpGateway:
         """Record the list with its digest, before it is compared with the pinned one."""
         data = json.dumps({"digest": found.digest, "tools": tools}).encode()
         body, cut = cut_body("output", data, "application/json")
-        facts = ReportStepFacts(
-            op=Operation.STEP,
+        facts = report_kinds.ReportStepFacts(
+            op=report_kinds.Operation.STEP,
             name=_LIST_METHOD,
             outcome=Outcome.OK,
             span=self._session.new_span(),
@@ -406,8 +388,8 @@ class McpGateway:
 
     async def _record_message(self, body_name: str, line: Line, code: str) -> None:
         body, cut = cut_body(body_name, line, "text/plain")
-        facts = ReportStepFacts(
-            op=Operation.STEP,
+        facts = report_kinds.ReportStepFacts(
+            op=report_kinds.Operation.STEP,
             name="message",
             outcome=Outcome.DENIED,
             span=self._session.new_span(),
@@ -428,15 +410,17 @@ class McpGateway:
             id=message.get("id"),
             tool=message["params"]["name"],
             span=self._session.new_span(),
-            params=write_readably(split_members(line.decode())["params"]).encode(),
+            params=strict_json.write_readably(
+                strict_json.split_members(line.decode())["params"]
+            ).encode(),
         )
 
     async def _begin(self, call: _ToolCall) -> bool:
         """Record that a call is about to be made; return whether it may be made."""
         body, cut = cut_body("input", call.params, "application/json")
-        facts = ReportBeginFacts(
-            op=Operation.TOOL,
-            name=label_name(call.tool, Operation.TOOL),
+        facts = report_kinds.ReportBeginFacts(
+            op=report_kinds.Operation.TOOL,
+            name=report_kinds.label_name(call.tool, report_kinds.Operation.TOOL),
             span=call.span,
             provider=self._provider,
             cut=cut,
@@ -458,7 +442,9 @@ class McpGateway:
 
     async def _pass_gate(self, call: _ToolCall, message: Message, line: Line) -> None:
         """Wait for the approval of a call, then relay it."""
-        subject = f"tool/{label_name(call.tool, Operation.TOOL)}/{call.span}"
+        subject = (
+            f"tool/{report_kinds.label_name(call.tool, report_kinds.Operation.TOOL)}/{call.span}"
+        )
         run = self._session.run
         self._notify(f"{call.tool} waits for approval: forum gate approve {run} {subject}")
         try:
@@ -490,14 +476,14 @@ class McpGateway:
             await self._session.record(facts, (body, *self._names(call)))
 
     def _names(self, call: _ToolCall) -> tuple[Attachment, ...]:
-        return names_body(Names(call.tool, provider=self._server))
+        return names_body(report_kinds.Names(call.tool, provider=self._server))
 
     def _step_facts(
         self, call: _ToolCall, outcome: Outcome, code: str, cut: int
-    ) -> ReportStepFacts:
-        return ReportStepFacts(
-            op=Operation.TOOL,
-            name=label_name(call.tool, Operation.TOOL),
+    ) -> report_kinds.ReportStepFacts:
+        return report_kinds.ReportStepFacts(
+            op=report_kinds.Operation.TOOL,
+            name=report_kinds.label_name(call.tool, report_kinds.Operation.TOOL),
             outcome=outcome,
             span=call.span,
             micros=max(0, round(1e6 * (monotonic() - call.began))),
@@ -537,7 +523,7 @@ class McpGateway:
             await self._leave_out(line, str(error))
             return None
         if "method" in message:
-            if fold_tool_name(message["method"]) == _LIST_CHANGED:
+            if strict_json.fold_tool_name(message["method"]) == _LIST_CHANGED:
                 self._tools = None
             return line
         return await self._match_answer(message, line)
@@ -583,14 +569,14 @@ class McpGateway:
     async def _record_result(self, call: _ToolCall, message: Message, line: Line) -> Line:
         """Record the result of a call; return what goes to the client."""
         result, error = message.get("result"), message.get("error")
-        texts = split_members(line.decode())
+        texts = strict_json.split_members(line.decode())
         if error is not None and "result" in message:
             # One reader would take the result, and another the error.
             await self._end(call, Outcome.FAILED, "malformed", "error", line.decode())
             return _protocol_error(call.id, "Forum: the answer has a result and an error.")
         if error is not None:
             code = str(error.get("code", "")) if isinstance(error, dict) else ""
-            code = label_name(code, AN_ERROR) if code else ""
+            code = report_kinds.label_name(code, report_kinds.AN_ERROR) if code else ""
             await self._end(call, Outcome.FAILED, code, "error", texts["error"])
         elif isinstance(result, dict) and result.get("isError"):
             await self._end(call, Outcome.FAILED, "tool-error", "error", texts["result"])
@@ -607,7 +593,9 @@ class McpGateway:
         bodies: Sequence[Attachment] = self._names(call)
         cut = 0
         if body:
-            attached, cut = cut_body(body, write_readably(content).encode(), "application/json")
+            attached, cut = cut_body(
+                body, strict_json.write_readably(content).encode(), "application/json"
+            )
             bodies = (attached, *bodies)
         if call.begun is not None:
             await call.begun.end(self._step_facts(call, outcome, code, cut), bodies)
@@ -627,10 +615,10 @@ def _read_line(line: Line) -> list[tuple[Line, object]]:
     Batches are of an early version of the protocol.  Each part is treated alone, and relayed as a
     line of its own: no batch can hide a call.
     """
-    message, text = parse_strictly(line), line.decode()
+    message, text = strict_json.parse_strictly(line), line.decode()
     is_batch = isinstance(message, list) and bool(message)
-    parts, texts = (message, split_items(text)) if is_batch else ([message], [text])
-    lines = [write_compactly(each).encode() + b"\n" for each in texts]
+    parts, texts = (message, strict_json.split_items(text)) if is_batch else ([message], [text])
+    lines = [strict_json.write_compactly(each).encode() + b"\n" for each in texts]
     return list(zip(lines, parts, strict=True))
 
 
@@ -647,21 +635,21 @@ def _check_message(message: object) -> Message:
     """Return a message of the client.  Raises `ValueError` if a server could read another one."""
     if not isinstance(message, dict):
         raise ValueError("it is no object")  # noqa: TRY004  # the form of a message, as below
-    reject_folded_twins([*message.items()])
-    check_names(message, _MESSAGE_MEMBERS)
+    strict_json.reject_folded_twins([*message.items()])
+    strict_json.check_names(message, _MESSAGE_MEMBERS)
     method, params = message.get("method", ""), message.get("params")
     if not isinstance(method, str):
         raise ValueError("its method is no text")  # noqa: TRY004
-    folded = fold_tool_name(method)
+    folded = strict_json.fold_tool_name(method)
     if method != folded and folded in (_CALL_METHOD, _LIST_METHOD):
-        raise ValueError(f"its method is {show_name(method)!r}; write {folded!r}")
+        raise ValueError(f"its method is {strict_json.show_name(method)!r}; write {folded!r}")
     _check_id(message, method)
     if isinstance(params, dict):
-        reject_folded_twins([*params.items()])
+        strict_json.reject_folded_twins([*params.items()])
     if method == _CALL_METHOD:
         if not isinstance(params, dict) or not isinstance(params.get("name"), str):
             raise ValueError("it names no tool")
-        check_names(params, _CALL_MEMBERS)
+        strict_json.check_names(params, _CALL_MEMBERS)
     return message
 
 
@@ -669,8 +657,8 @@ def _check_answer(message: object) -> Message:
     """Return a message of the server.  Raises `ValueError` if a client could read another one."""
     if not isinstance(message, dict):
         raise ValueError("it is no object")  # noqa: TRY004  # the form of a message, as below
-    reject_folded_twins([*message.items()])
-    check_names(message, _MESSAGE_MEMBERS)
+    strict_json.reject_folded_twins([*message.items()])
+    strict_json.check_names(message, _MESSAGE_MEMBERS)
     if "method" in message:
         if not isinstance(message["method"], str) or {"result", "error"} & message.keys():
             raise ValueError("it is a request and an answer")
@@ -679,13 +667,13 @@ def _check_answer(message: object) -> Message:
         raise ValueError("it has neither a method nor an id")
     result = message.get("result")
     if isinstance(result, dict):
-        reject_folded_twins([*result.items()])
-        check_names(result, _RESULT_MEMBERS)
+        strict_json.reject_folded_twins([*result.items()])
+        strict_json.check_names(result, _RESULT_MEMBERS)
         tools = result.get("tools")
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict):
-                reject_folded_twins([*tool.items()])
-                check_names(tool, _TOOL_MEMBERS)
+                strict_json.reject_folded_twins([*tool.items()])
+                strict_json.check_names(tool, _TOOL_MEMBERS)
     return message
 
 

@@ -18,53 +18,13 @@ import httpx2
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from forum.errors import (
-    BodyTooExpensive,
-    BodyTooLarge,
-    BodyTooSlow,
-    ForumError,
-    ProcessFull,
-    ShareExceeded,
-    WorkerLost,
-)
+from forum import errors
+from forum.features.gateway import refusals, reply_reader, routes, sent_parts, upstream
 from forum.features.gateway.call_plan import CallPlan, PriceBook, plan_call
 from forum.features.gateway.composed_body import JSON_TYPE, check_media
-from forum.features.gateway.refusals import (
-    JSON_HEADERS,
-    NO_RETRY_HEADER,
-    CallRefused,
-    RefusalReason,
-    error_body,
-)
 from forum.features.gateway.relayed_run import RelayedRun
-from forum.features.gateway.reply_reader import (
-    ReplyReader,
-    SecretHider,
-    UsageHider,
-    count_names,
-    read_dollars,
-)
 from forum.features.gateway.request_reader import ReadRequest, read_call_by_size, read_model
 from forum.features.gateway.reservations import OpenCall
-from forum.features.gateway.routes import (
-    ApiOperation,
-    ApiProvider,
-    ApiRoute,
-    find_route,
-    is_plain_path,
-)
-from forum.features.gateway.sent_parts import (
-    check_path,
-    compose_headers,
-    compose_query,
-    encode_query,
-)
-from forum.features.gateway.upstream import (
-    ProviderAddress,
-    make_client,
-    reply_headers,
-    request_headers,
-)
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount, Clock
@@ -72,25 +32,7 @@ from forum.ledger.strand import Attachment
 from forum.limits.admission import MAX_CALL_BYTES, collect_body
 from forum.limits.off_loop import read_by_size, run_by_size
 from forum.models.prices import Price
-from forum.runs.report_drafts import (
-    MAX_BODY_BYTES,
-    OVERRUN,
-    cut_body,
-    find_overrun,
-    names_body,
-)
-from forum.runs.report_kinds import (
-    A_MODEL,
-    A_PATH,
-    Names,
-    Operation,
-    ReportBeginFacts,
-    ReportStepFacts,
-    copy_fields,
-    derive_label,
-    derive_name,
-    label_name,
-)
+from forum.runs import report_drafts, report_kinds
 from forum.runs.strict_json import show_name
 
 MAX_CALL_SECONDS: Final = 3600.0
@@ -114,7 +56,7 @@ class GatewayRequest:
     scope: Scope
     receive: Receive
     send: Send
-    provider: ApiProvider
+    provider: routes.ApiProvider
     path: str
     """The path after the provider's base URL, undecoded."""
     token: bytes = field(default=b"", repr=False)
@@ -164,26 +106,26 @@ class _CallResult:
     def keep(self, chunk: bytes) -> None:
         """Keep the beginning of a reply, and count the rest."""
         self.size += len(chunk)
-        if len(self.kept) < MAX_BODY_BYTES:
-            self.kept += chunk[: MAX_BODY_BYTES - len(self.kept)]
+        if len(self.kept) < report_drafts.MAX_BODY_BYTES:
+            self.kept += chunk[: report_drafts.MAX_BODY_BYTES - len(self.kept)]
 
 
 class Relay:
     """Relays calls to the providers, for any number of runs, on one event loop."""
 
     def __init__(
-        self, addresses: Sequence[ProviderAddress], prices: PriceBook, clock: Clock
+        self, addresses: Sequence[upstream.ProviderAddress], prices: PriceBook, clock: Clock
     ) -> None:
         self.addresses = {address.provider: address for address in addresses}
         self.prices, self._clock = prices, clock
         self.secrets = tuple(address.secret for address in addresses)
-        self._clients: dict[ApiProvider, httpx2.AsyncClient] = {}
+        self._clients: dict[routes.ApiProvider, httpx2.AsyncClient] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Hold the connections to the providers open."""
         self._clients = {
-            provider: make_client(address, MAX_CONNECTIONS)
+            provider: upstream.make_client(address, MAX_CONNECTIONS)
             for provider, address in self.addresses.items()
         }
         try:
@@ -198,10 +140,10 @@ class Relay:
             body = await read_body(request)
         except ClientLeft:
             return
-        except CallRefused as refusal:
+        except refusals.CallRefused as refusal:
             await send_refusal(request, refusal)
             return
-        except (ShareExceeded, ProcessFull) as error:
+        except (errors.ShareExceeded, errors.ProcessFull) as error:
             await send_busy(request, error)
             return
         # A task of its own: when the server stops, it cancels the tasks of requests, and the
@@ -209,7 +151,7 @@ class Relay:
         await asyncio.shield(run.start(self._relay(request, body, run)))
 
     async def _relay(self, request: GatewayRequest, body: bytes, run: RelayedRun) -> None:
-        route = find_route(request.provider, request.method, request.path)
+        route = routes.find_route(request.provider, request.method, request.path)
         exchange = _Exchange(
             relay=self, request=request, route=route, run=run, span=run.new_span(),
             began=self._clock(),
@@ -223,17 +165,17 @@ class Relay:
             read = await exchange.read_parts(body)
             planned = partial(plan_call, route, read, run, self.prices, url=url, free=free)
             plan = await run_by_size(size, planned)
-            if route.operation is ApiOperation.FREE:
+            if route.operation is routes.ApiOperation.FREE:
                 await exchange.make_free_call(plan)
                 return
             run.check_repeats(await run_by_size(size, partial(exchange.digest, read)))
             plan, call = await self._begin(exchange, plan)
-        except CallRefused as refusal:
+        except refusals.CallRefused as refusal:
             await exchange.refuse(refusal, body)
             return
-        except WorkerLost as error:
+        except errors.WorkerLost as error:
             await exchange.send_error(503, "busy", str(error))
-        except ForumError:
+        except errors.ForumError:
             # Nothing was sent.  The SDKs try again after this status, which is right here.
             await exchange.send_error(503, "ledger", "the ledger cannot be written now")
             raise
@@ -248,7 +190,7 @@ class Relay:
         try:
             bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
             return plan, await run.begin(exchange.begin_facts(plan), bodies)
-        except CallRefused as refusal:
+        except refusals.CallRefused as refusal:
             if refusal.left is None or plan.request.output_limit is not None:
                 raise
             left, address = refusal.left, self.addresses[exchange.request.provider]
@@ -260,10 +202,10 @@ class Relay:
         bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
         return plan, await run.begin(exchange.begin_facts(plan), bodies)
 
-    def _is_free(self, provider: ApiProvider) -> bool:
+    def _is_free(self, provider: routes.ApiProvider) -> bool:
         return self.addresses[provider].is_free
 
-    def client_for(self, provider: ApiProvider) -> httpx2.AsyncClient:
+    def client_for(self, provider: routes.ApiProvider) -> httpx2.AsyncClient:
         """Return the open client of a provider."""
         return self._clients[provider]
 
@@ -278,7 +220,7 @@ class _Exchange:
 
     relay: Relay
     request: GatewayRequest
-    route: ApiRoute
+    route: routes.ApiRoute
     run: RelayedRun
     span: str
     began: int
@@ -298,19 +240,19 @@ class _Exchange:
         """Compose what is sent.  Raises `CallRefused` for what is not passed on, `WorkerLost`."""
         request, allowed = self.request, self.run.limits.allowed_names
         received, token = request.scope["headers"], request.token
-        check_path(self.route, request.method, allowed)
-        self.query = compose_query(
+        sent_parts.check_path(self.route, request.method, allowed)
+        self.query = sent_parts.compose_query(
             request.scope.get("query_string", b""), self.route, request.method, allowed, token
         )
-        self.headers = compose_headers(received, allowed, token)
+        self.headers = sent_parts.compose_headers(received, allowed, token)
         encoding = request.header(b"content-encoding")
         media_type = check_media(request.header(b"content-type"), encoding)
         if not body or request.method in ("GET", "HEAD"):
             if body or self.route.is_priced:
                 why = "the body of a GET is refused." if body else "the request has no body."
-                raise CallRefused(RefusalReason.MALFORMED, why)
+                raise refusals.CallRefused(refusals.RefusalReason.MALFORMED, why)
             return ReadRequest(model="", input_tokens=0, output_limit=None)
-        if self.route.operation is ApiOperation.UNKNOWN and not _is_json(media_type):
+        if self.route.operation is routes.ApiOperation.UNKNOWN and not _is_json(media_type):
             # The operator has allowed the path, whose bodies nobody checks: a file, for example.
             self.media_type = request.header(b"content-type")
             return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
@@ -318,7 +260,7 @@ class _Exchange:
 
     def digest(self, read: ReadRequest) -> bytes:
         """Return a digest that is equal for the very same request."""
-        target = self.request.path + encode_query(self.query)
+        target = self.request.path + sent_parts.encode_query(self.query)
         return sha256(target.encode() + b"\n" + read.body).digest()
 
     def _sent_parts(self) -> dict[str, object]:
@@ -334,22 +276,22 @@ class _Exchange:
         hide = self.request.hide_credential
         return {name: hide(value.encode()).decode() for name, value in members.items()}
 
-    def begin_facts(self, plan: CallPlan) -> ReportBeginFacts:
+    def begin_facts(self, plan: CallPlan) -> report_kinds.ReportBeginFacts:
         """Return the facts of the entry before the call."""
         model = plan.request.model
-        return ReportBeginFacts(
-            op=Operation.MODEL,
+        return report_kinds.ReportBeginFacts(
+            op=report_kinds.Operation.MODEL,
             name=self._label(model),
             span=self.span,
             within=self.run.within,
-            model=derive_name(model or "", A_MODEL),
+            model=report_kinds.derive_name(model or "", report_kinds.A_MODEL),
             provider=self.route.provider.value,
             usd=plan.amount.usd,
             tokens=plan.amount.tokens,
             calls=plan.amount.calls,
             prices=plan.price_id,
             altered=plan.altered,
-            cut=max(0, len(plan.body) - MAX_BODY_BYTES),
+            cut=max(0, len(plan.body) - report_drafts.MAX_BODY_BYTES),
         )
 
     def begin_bodies(self, plan: CallPlan) -> list[Attachment]:
@@ -358,17 +300,17 @@ class _Exchange:
         named = _json_body("attributes", self._sent_parts())
         return [kept, named, *self._names(plan.request.model or "")]
 
-    async def refuse(self, refusal: CallRefused, body: bytes) -> None:
+    async def refuse(self, refusal: refusals.CallRefused, body: bytes) -> None:
         """Record a refusal, then answer with it."""
         received_as = partial(self._request_body, body, self.request.header(b"content-type"))
         kept, cut = await run_by_size(len(body), received_as)
         model = ""
-        with suppress(BodyTooExpensive, WorkerLost):
+        with suppress(errors.BodyTooExpensive, errors.WorkerLost):
             model = await read_by_size(read_model, body, None)
-        facts = ReportStepFacts(
-            op=Operation.MODEL,
+        facts = report_kinds.ReportStepFacts(
+            op=report_kinds.Operation.MODEL,
             name=self._label(model),
-            model=derive_name(model or "", A_MODEL),
+            model=report_kinds.derive_name(model or "", report_kinds.A_MODEL),
             outcome=Outcome.DENIED,
             span=self.span,
             within=self.run.within,
@@ -389,8 +331,8 @@ class _Exchange:
         result, reader = await self._call(plan)
         sent_as = partial(self._request_body, plan.body, self.media_type)
         kept, cut = await run_by_size(len(plan.body), sent_as)
-        facts = ReportStepFacts(
-            op=Operation.STEP,
+        facts = report_kinds.ReportStepFacts(
+            op=report_kinds.Operation.STEP,
             name=self._label(""),
             outcome=result.outcome,
             span=self.span,
@@ -423,8 +365,12 @@ class _Exchange:
             await self.run.settle(call, facts, bodies)
 
     def _step_facts(
-        self, plan: CallPlan, call: OpenCall, result: _CallResult, reader: ReplyReader | None
-    ) -> ReportStepFacts:
+        self,
+        plan: CallPlan,
+        call: OpenCall,
+        result: _CallResult,
+        reader: reply_reader.ReplyReader | None,
+    ) -> report_kinds.ReportStepFacts:
         read, written, usd, code = 0, 0, 0, result.code
         tokens = reader.tokens if reader is not None else None
         price, is_other = self._judge_model(plan, reader)
@@ -438,16 +384,16 @@ class _Exchange:
             # Before any other code: a bill above the bound stops the run, however the call ended.
             is_over = self._is_overrun(plan, call, usd, read + written, reader)
             if is_over or (is_other and self.run.caps_cost and not plan.is_unbounded):
-                usd, code = max(usd, call.facts.usd), OVERRUN
+                usd, code = max(usd, call.facts.usd), report_drafts.OVERRUN
         elif result.may_be_billed:
             # The provider does not tell what the call cost, so all that was reserved is spent.
             usd, read, code = call.facts.usd, call.facts.tokens, code or "no-usage"
             seen = reader.seen_tokens if reader is not None else None
             billed_so_far = max(price.cost(*seen) if seen and price else 0, stated)
             if self.run.caps_cost and billed_so_far > usd:
-                usd, code = billed_so_far, OVERRUN
-        return copy_fields(
-            ReportStepFacts,
+                usd, code = billed_so_far, report_drafts.OVERRUN
+        return report_kinds.copy_fields(
+            report_kinds.ReportStepFacts,
             call.facts,
             outcome=result.outcome,
             began=self.began,
@@ -459,7 +405,9 @@ class _Exchange:
             cut=result.size - len(result.kept),
         )
 
-    def _judge_model(self, plan: CallPlan, reader: ReplyReader | None) -> tuple[Price | None, bool]:
+    def _judge_model(
+        self, plan: CallPlan, reader: reply_reader.ReplyReader | None
+    ) -> tuple[Price | None, bool]:
         """Return the price by the model that the reply names, and whether it is another one."""
         if reader is None or plan.is_free:
             return plan.price, False
@@ -467,19 +415,24 @@ class _Exchange:
         return self.relay.prices.judge_reply(plan.price, plan.request.model, reader.model, url)
 
     def _is_overrun(
-        self, plan: CallPlan, call: OpenCall, usd: int, tokens: int, reader: ReplyReader | None
+        self,
+        plan: CallPlan,
+        call: OpenCall,
+        usd: int,
+        tokens: int,
+        reader: reply_reader.ReplyReader | None,
     ) -> bool:
         """Return whether a bill is above the bound, and above the cap if there is no bound."""
         run, bound = self.run, call.facts
         spare = Amount(*(max(0, part) for part in run.left)) if plan.is_unbounded else Amount()
-        if find_overrun(bound.reserved.plus(spare), Amount(usd, tokens), run.limited):
+        if report_drafts.find_overrun(bound.reserved.plus(spare), Amount(usd, tokens), run.limited):
             return True
         dear = reader is not None and reader.has_unpriced_tokens and bound.usd > 0
         return dear and run.caps_cost and not plan.is_unbounded
 
     async def _call(
         self, plan: CallPlan, call: OpenCall | None = None
-    ) -> tuple[_CallResult, ReplyReader | None]:
+    ) -> tuple[_CallResult, reply_reader.ReplyReader | None]:
         """Send the request once and pass the reply on; report failures in the result."""
         result, reader = _CallResult(), None
         address = self.relay.addresses[self.route.provider]
@@ -495,8 +448,10 @@ class _Exchange:
                 try:
                     result.status = response.status_code
                     result.media_type = _media_type(response)
-                    result.stated_usd = read_dollars(response.headers.get(_COST_HEADER, ""))
-                    reader = ReplyReader(
+                    result.stated_usd = reply_reader.read_dollars(
+                        response.headers.get(_COST_HEADER, "")
+                    )
+                    reader = reply_reader.ReplyReader(
                         self.route.operation,
                         streams=result.media_type == "text/event-stream",
                     )
@@ -537,7 +492,7 @@ class _Exchange:
             why = "a call of another run under the same cap was billed above its bound"
         await self.send_error(402, "stopped", why)
 
-    def _judge(self, result: _CallResult, reader: ReplyReader | None) -> None:
+    def _judge(self, result: _CallResult, reader: reply_reader.ReplyReader | None) -> None:
         """Decide the outcome of a reply, and whether the provider may bill it."""
         if result.status >= 400:
             result.outcome, result.code = Outcome.FAILED, f"http-{result.status}"
@@ -548,16 +503,22 @@ class _Exchange:
             result.outcome, result.code = Outcome.FAILED, "provider"
 
     async def _pass_reply(
-        self, response: httpx2.Response, plan: CallPlan, result: _CallResult, reader: ReplyReader
+        self,
+        response: httpx2.Response,
+        plan: CallPlan,
+        result: _CallResult,
+        reader: reply_reader.ReplyReader,
     ) -> None:
         """Pass each piece on before it is read here: a stream is not held up."""
         hider = None
         if plan.hides_usage and result.media_type == "text/event-stream":
-            hider = UsageHider()
-        keys = SecretHider(self.relay.secrets)
+            hider = reply_reader.UsageHider()
+        keys = reply_reader.SecretHider(self.relay.secrets)
         # A reply that is compressed all the same is passed on plain: keys are looked for in it.
         is_packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        headers = reply_headers(response.headers.raw, altered=hider is not None or is_packed)
+        headers = upstream.reply_headers(
+            response.headers.raw, altered=hider is not None or is_packed
+        )
         headers = [(name, keys.hide(value)) for name, value in headers]
         if is_packed:
             headers = [pair for pair in headers if pair[0] != b"content-encoding"]
@@ -581,9 +542,11 @@ class _Exchange:
             last = hider.pass_on(last) + hider.finish()
         await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
-    def _provider_request(self, plan: CallPlan, address: ProviderAddress) -> httpx2.Request:
-        url = address.url + self.request.path + encode_query(self.query)
-        headers = request_headers(
+    def _provider_request(
+        self, plan: CallPlan, address: upstream.ProviderAddress
+    ) -> httpx2.Request:
+        url = address.url + self.request.path + sent_parts.encode_query(self.query)
+        headers = upstream.request_headers(
             self.headers, self.request.scope["headers"], address, self.request.token
         )
         if plan.body:
@@ -611,8 +574,10 @@ class _Exchange:
         if self.has_answered:
             return
         self.has_answered = True
-        body = error_body(self.route.provider, status, f"forum_{code}", f"Forum: {message}")
-        await send_body(self._send, status, body, JSON_HEADERS)
+        body = refusals.error_body(
+            self.route.provider, status, f"forum_{code}", f"Forum: {message}"
+        )
+        await send_body(self._send, status, body, refusals.JSON_HEADERS)
 
     async def _send(self, message: Message) -> None:
         if self.has_left:
@@ -625,12 +590,12 @@ class _Exchange:
     def _reply_bodies(
         self,
         result: _CallResult,
-        reader: ReplyReader | None,
+        reader: reply_reader.ReplyReader | None,
         sent: Mapping[str, object] = MappingProxyType({}),
     ) -> list[Attachment]:
         told: dict[str, object] = {**sent, "status": result.status}
         if reader is not None and reader.tools:
-            told["tools"] = count_names(reader.tools)
+            told["tools"] = reply_reader.count_names(reader.tools)
         if reader is not None and reader.model:
             told["model"] = reader.model
         name = "output" if 200 <= result.status < 300 else "error"
@@ -644,18 +609,20 @@ class _Exchange:
         """Return the name of the call in facts: that of its model, or of a path that is known."""
         path = self.route.path.strip("/")
         if model:
-            return derive_name(model, A_MODEL)
-        if self.route.operation is ApiOperation.UNKNOWN:
-            return label_name(path, A_PATH)
-        return derive_label(path)
+            return report_kinds.derive_name(model, report_kinds.A_MODEL)
+        if self.route.operation is routes.ApiOperation.UNKNOWN:
+            return report_kinds.label_name(path, report_kinds.A_PATH)
+        return report_kinds.derive_label(path)
 
     def _names(self, model: str) -> tuple[Attachment, ...]:
         """Return the body with the model, unless the facts say the same."""
-        return names_body(Names(model=model))
+        return report_drafts.names_body(report_kinds.Names(model=model))
 
     def _request_body(self, body: bytes, media_type: str) -> tuple[Attachment, int]:
         """Return a request as it is recorded, and the number of bytes that were left out."""
-        return cut_body("input", self.request.hide_credential(body), _clean_type(media_type))
+        return report_drafts.cut_body(
+            "input", self.request.hide_credential(body), _clean_type(media_type)
+        )
 
     def _micros(self) -> int:
         return round(1e6 * (monotonic() - self.started))
@@ -667,9 +634,9 @@ def _is_json(media_type: str) -> bool:
 
 def _check_plain(path: str) -> None:
     """Refuse a path that could lead elsewhere, with or without a cap: the key goes along."""
-    if not is_plain_path(path):
+    if not routes.is_plain_path(path):
         why = f"the path {path!r} has dots, escapes, or an empty or trailing segment."
-        raise CallRefused(RefusalReason.MALFORMED, why)
+        raise refusals.CallRefused(refusals.RefusalReason.MALFORMED, why)
 
 
 async def read_body(request: GatewayRequest) -> bytes:
@@ -681,8 +648,8 @@ async def read_body(request: GatewayRequest) -> bytes:
     size = int(announced) if announced.isdecimal() else 0
     try:
         return await collect_body(_chunks(request), size, MAX_CALL_BYTES, request.take_bytes)
-    except (BodyTooLarge, BodyTooSlow) as error:
-        raise CallRefused(RefusalReason.MALFORMED, f"{error}.") from None
+    except (errors.BodyTooLarge, errors.BodyTooSlow) as error:
+        raise refusals.CallRefused(refusals.RefusalReason.MALFORMED, f"{error}.") from None
 
 
 async def _chunks(request: GatewayRequest) -> AsyncIterator[bytes]:
@@ -695,16 +662,16 @@ async def _chunks(request: GatewayRequest) -> AsyncIterator[bytes]:
             return
 
 
-async def send_busy(request: GatewayRequest, error: ForumError) -> None:
+async def send_busy(request: GatewayRequest, error: errors.ForumError) -> None:
     """Answer that the client has as much in use as it may have; the SDKs try again."""
-    body = error_body(request.provider, 429, "forum_busy", f"Forum: {error}")
+    body = refusals.error_body(request.provider, 429, "forum_busy", f"Forum: {error}")
     with suppress(OSError):
-        await send_body(request.send, 429, body, JSON_HEADERS)
+        await send_body(request.send, 429, body, refusals.JSON_HEADERS)
 
 
-async def send_refusal(request: GatewayRequest, refusal: CallRefused) -> None:
+async def send_refusal(request: GatewayRequest, refusal: refusals.CallRefused) -> None:
     """Answer with a refusal in the form of the provider."""
-    headers = (*JSON_HEADERS, NO_RETRY_HEADER)
+    headers = (*refusals.JSON_HEADERS, refusals.NO_RETRY_HEADER)
     with suppress(OSError):
         await send_body(request.send, refusal.status, refusal.body(request.provider), headers)
 

@@ -29,15 +29,8 @@ from forum.ledger.log import Ledger
 from forum.ledger.strand import Attachment
 from forum.models.sandbox import ProgramSession, Sandbox
 from forum.platform_calls import command_that_ends_with_parent, hide_environment
+from forum.runs import report_kinds
 from forum.runs.kinds import StopReason
-from forum.runs.report_kinds import (
-    Operation,
-    ReportBeginFacts,
-    ReportProvenance,
-    ReportSourceFacts,
-    ReportStepFacts,
-    label_name,
-)
 from forum.runs.reported_run import close_reported_run
 from forum.surfaces.cpu_limits import shorten_thread_switches
 from forum.surfaces.http.server_process import TimeoutH11Protocol
@@ -118,8 +111,8 @@ def run_program(
         stack.callback(file.abandon)
         run, root = new_run_id(), file.new_span()
         file.add(run)
-        source = ReportSourceFacts(
-            told=ReportProvenance.RELAYED,
+        source = report_kinds.ReportSourceFacts(
+            told=report_kinds.ReportProvenance.RELAYED,
             by="forum-run",
             trace=run.replace("-", ""),
             **options.limits.cap._asdict(),
@@ -216,9 +209,11 @@ class _RunSession:
     async def _run_command(self, root_url: str) -> int:
         """Record the program, run it, record its exit, and return its status."""
         argv = self.options.argv
-        name = label_name(Path(argv[0]).name, Operation.STEP)
+        name = report_kinds.label_name(Path(argv[0]).name, report_kinds.Operation.STEP)
         line = msgspec.json.encode([word.encode(errors="replace").decode() for word in argv])
-        facts = ReportBeginFacts(op=Operation.STEP, name=name, span=self.root)
+        facts = report_kinds.ReportBeginFacts(
+            op=report_kinds.Operation.STEP, name=name, span=self.root
+        )
         command = Attachment("input", BytesContent(line[: 1 << 20]), "application/json")
         call = await self.run.begin(facts, [command])
         self.run.writer.cause = call.strand.head or self.run.writer.cause
@@ -227,8 +222,8 @@ class _RunSession:
             status = await self._spawn(root_url)
         finally:
             outcome = Outcome.OK if status == 0 else Outcome.FAILED
-            ended = ReportStepFacts(
-                op=Operation.STEP,
+            ended = report_kinds.ReportStepFacts(
+                op=report_kinds.Operation.STEP,
                 name=name,
                 outcome=Outcome.TIMEOUT if self.timed_out else outcome,
                 span=self.root,

@@ -10,7 +10,6 @@ from forum.features.oversight.rules import Concern, Incident
 from forum.features.oversight.service import IncidentRecord, RecordedReview, ReviewItem, ReviewView
 from forum.runs.kinds import Authority
 from forum.surfaces.schemas import fields
-from forum.units import format_rfc3339
 
 
 class ReviewItemForm(Struct, frozen=True):
@@ -113,15 +112,13 @@ def review_form(view: ReviewView, words: Iterable[str], recorded: str = "") -> R
 
 def _item_form(item: ReviewItem, text: str) -> ReviewItemForm:
     entry = item.entry.entry
-    return ReviewItemForm(
+    return fields.fill(
+        ReviewItemForm,
+        entry,
         concern=item.concern,
         id=item.entry.leaf.hex(),
         index=item.entry.index,
-        run=entry.run,
-        strand=entry.strand,
-        kind=entry.kind,
-        actor=entry.actor,
-        at=format_rfc3339(entry.ts),
+        at=entry.ts,
         text=text,
     )
 
@@ -131,7 +128,7 @@ def _done_form(review: RecordedReview) -> DoneReviewForm:
         DoneReviewForm,
         review.facts,
         entry=review.entry,
-        at=format_rfc3339(review.at),
+        at=review.at,
         actor=review.actor,
         remark=review.remark,
     )
@@ -141,15 +138,7 @@ def incident_form(
     incident: Incident, text: str | None = None, closing_text: str | None = None
 ) -> IncidentForm:
     """Return an incident in its form."""
-    return fields.fill(
-        IncidentForm,
-        incident,
-        known=format_rfc3339(incident.known),
-        opened=format_rfc3339(incident.opened),
-        closed=None if incident.closed is None else format_rfc3339(incident.closed),
-        text=text,
-        closing_text=closing_text,
-    )
+    return fields.fill(IncidentForm, incident, text=text, closing_text=closing_text)
 
 
 def incidents_form(records: Iterable[IncidentRecord]) -> IncidentsForm:

@@ -9,32 +9,14 @@ from hashlib import sha256
 from typing import NamedTuple, assert_never
 
 from forum import pages
-from forum.app import RunView
-from forum.app.formatting import (
-    describe_declined_team,
-    first_line,
-    pluralize,
-    run_duration,
-    short_id,
-    strip_control_characters,
-    undecided_headline,
-)
+from forum.app import RunView, formatting
 from forum.features.pages.run_timeline import render_timeline
 from forum.ledger.log import LocatedEntry
 from forum.runs.conversation.messages import ChatMessage
 from forum.runs.conversation.run_steps import ConversationStep
 from forum.runs.run_record import RunRecord
+from forum.surfaces.cli import transcript
 from forum.surfaces.cli.run_view import MARKS, view_status
-from forum.surfaces.cli.transcript import (
-    Block,
-    describe_message,
-    describe_step,
-    format_body,
-    label_body,
-    label_message,
-    step_form,
-    transcript_blocks,
-)
 from forum.surfaces.schemas.fields import AmountForm
 from forum.surfaces.schemas.panels import CouncilForm, SymposiumForm
 from forum.surfaces.schemas.runs import RunForm, run_form
@@ -77,7 +59,9 @@ class EvidenceFile(NamedTuple):
 def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) -> str:
     """Return the whole page, with the bundle of the run under the name of its file."""
     form = run_form(view)
-    title = first_line(form.request or form.title or f"Run {short_id(form.run)}", 120)
+    title = formatting.first_line(
+        form.request or form.title or f"Run {formatting.short_id(form.run)}", 120
+    )
     parts = [
         f"<h1>{escape_html(title)}</h1>",
         _state_line(view, form),
@@ -89,7 +73,7 @@ def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) 
         render_timeline(view),
         *_decision_tables(form),
         "<h2>Transcript</h2>",
-        *(_render_block(record, view, block) for block in transcript_blocks(record)),
+        *(_render_block(record, view, block) for block in transcript.transcript_blocks(record)),
         *_evidence(form, record, EvidenceFile(name, bundle)),
     ]
     return pages.render_page(escape_html(title), parts, pages.FIGURE_STYLE + _STYLE)
@@ -97,7 +81,9 @@ def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) 
 
 def _clean(text: str) -> str:
     """Return text as HTML, with its control and direction characters made visible."""
-    return isolate_html(strip_control_characters(text.replace("\r\n", "\n").expandtabs(4)))
+    return isolate_html(
+        formatting.strip_control_characters(text.replace("\r\n", "\n").expandtabs(4))
+    )
 
 
 def _paragraph(text: str) -> str:
@@ -113,13 +99,15 @@ def _pre(text: str) -> str:
 
 def _body(name: str, text: str) -> str:
     # A body that was cut is no JSON any more.
-    return _pre(text if len(text) > _MAX_BODY_CHARS else format_body(name, text.encode()))
+    return _pre(
+        text if len(text) > _MAX_BODY_CHARS else transcript.format_body(name, text.encode())
+    )
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of texts, without the columns that are empty."""
     used = [n for n in range(len(heads)) if n == 0 or any(row[n] for row in rows)]
-    cells = [[strip_control_characters(row[n]) for n in used] for row in rows]
+    cells = [[formatting.strip_control_characters(row[n]) for n in used] for row in rows]
     return pages.render_table(caption, [heads[n] for n in used], cells)
 
 
@@ -135,13 +123,13 @@ def _fact_list(view: RunView, form: RunForm) -> str:
         "run": form.run,
         "known as": form.coverage,
         "begun": form.begun,
-        "time": format_duration(run_duration(view)),
+        "time": format_duration(formatting.run_duration(view)),
         "cost": _cost(form),
         "used": f"{form.spent.calls:,} calls, {form.spent.tokens:,} tokens",
     }
     if form.route and form.route.lane:
         facts["lane"] = f"{form.route.lane}, by {form.route.basis.value}"
-    if declined := describe_declined_team(view):
+    if declined := formatting.describe_declined_team(view):
         facts["team"] = declined
     if form.source:
         facts["reported by"] = form.source.by
@@ -159,7 +147,7 @@ def _cost(form: RunForm) -> str:
 def _answer(view: RunView, form: RunForm) -> list[str]:
     parts = [] if form.request is None else ["<h2>Request</h2>", _pre(form.request)]
     if form.answer:
-        headline = undecided_headline(view)
+        headline = formatting.undecided_headline(view)
         parts += ["<h2>Answer</h2>", _paragraph(headline) if headline else "", _pre(form.answer)]
     return parts
 
@@ -323,16 +311,18 @@ def _entry_cell(index: int | None) -> str:
     return "" if index is None else f"entry {index}"
 
 
-def _render_block(record: RunRecord, view: RunView, block: Block) -> str:
+def _render_block(record: RunRecord, view: RunView, block: transcript.Block) -> str:
     if isinstance(block, LocatedEntry):
-        return _render_step(step_form(record, view, block))
+        return _render_step(transcript.step_form(record, view, block))
     step, exchange = block
     index = "#-" if step.located.index is None else f"#{step.located.index}"
     at = escape_html(format_rfc3339(step.started))
-    head = f"<h3>{_clean(describe_step(step, exchange))} <small>{index} {at}</small></h3>"
+    head = (
+        f"<h3>{_clean(transcript.describe_step(step, exchange))} <small>{index} {at}</small></h3>"
+    )
     before = []
     if exchange.repeated:
-        before = [_paragraph(f"({pluralize(exchange.repeated, 'message')} as before)")]
+        before = [_paragraph(f"({formatting.pluralize(exchange.repeated, 'message')} as before)")]
     request = "".join([*before, *(_render_message(step, m) for m in exchange.request)])
     reply = "".join(_render_message(step, message) for message in exchange.reply)
     sides = f"<div>{request}</div><div>{reply}</div>"
@@ -340,8 +330,10 @@ def _render_block(record: RunRecord, view: RunView, block: Block) -> str:
 
 
 def _render_message(step: ConversationStep, message: ChatMessage) -> str:
-    texts = "\n\n".join(describe_message(message))
-    return f'<p class="label">{escape_html(label_message(step, message))}</p>{_pre(texts)}'
+    texts = "\n\n".join(transcript.describe_message(message))
+    return (
+        f'<p class="label">{escape_html(transcript.label_message(step, message))}</p>{_pre(texts)}'
+    )
 
 
 def _render_step(step: TranscriptStep) -> str:
@@ -352,7 +344,7 @@ def _render_step(step: TranscriptStep) -> str:
         if text == "":
             continue
         shown = "<p>(erased, or not in this bundle)</p>" if text is None else _body(name, text)
-        bodies.append(f'<p class="label">{escape_html(label_body(name))}</p>{shown}')
+        bodies.append(f'<p class="label">{escape_html(transcript.label_body(name))}</p>{shown}')
     return f"<section>{head}</small></h3>{''.join(bodies)}</section>"
 
 

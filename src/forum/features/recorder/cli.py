@@ -8,13 +8,7 @@ import click
 
 from forum.config import Settings, load_settings
 from forum.errors import BadSettings, ForumError
-from forum.features.recorder.public import (
-    HookRules,
-    ReportWriter,
-    deny_tool,
-    handle_event,
-    parse_event,
-)
+from forum.features.recorder import public
 from forum.hook_guard import BLOCKED, extend_limit
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.console import echo
@@ -60,11 +54,13 @@ def hook(project: Path | None, max_calls: int | None, wait: float) -> None:
     """
     extend_limit(wait)
     try:
-        event = parse_event(sys.stdin.buffer.read())
+        event = public.parse_event(sys.stdin.buffer.read())
         with common_options.open_forum(_read_settings(project)) as forum:
             forum.keys.initialise()
-            rules = HookRules(forum.runs.gate_rules, max_calls, wait)
-            denied = handle_event(event, ReportWriter(forum.ledger, "claude-code"), rules)
+            rules = public.HookRules(forum.runs.gate_rules, max_calls, wait)
+            denied = public.handle_event(
+                event, public.ReportWriter(forum.ledger, "claude-code"), rules
+            )
             if event.hook_event_name in ("Stop", "SessionEnd"):
                 forum.log.publish_or_warn()
     except ForumError as error:
@@ -72,7 +68,7 @@ def hook(project: Path | None, max_calls: int | None, wait: float) -> None:
         echo(f"not recorded, so the tool is not used: {error}", err=True)
         raise SystemExit(BLOCKED) from None
     if denied:
-        print_bytes(deny_tool(denied) + b"\n")
+        print_bytes(public.deny_tool(denied) + b"\n")
 
 
 def _read_settings(project: Path | None) -> Settings:

@@ -5,7 +5,10 @@ Programs import its names from `forum`, which loads this package when one of the
 
 from forum.app.extensions import Reply
 from forum.features.recorder import events
-from forum.features.recorder.adapters import google_adk, instrument, langchain, pydantic_ai
+from forum.features.recorder.adapters import google_adk as google_adk
+from forum.features.recorder.adapters import instrument as instrument
+from forum.features.recorder.adapters import langchain as langchain
+from forum.features.recorder.adapters import pydantic_ai as pydantic_ai
 from forum.features.recorder.adapters.claude_code import (
     HookRules,
     deny_tool,
@@ -65,70 +68,3 @@ from forum.features.recorder.step_queue import LossPolicy
 from forum.features.recorder.submitted_run import SubmittedRun
 from forum.runs.panel_outcome import CouncilOutcome, Dissent
 from forum.runs.plan import Plan, Task
-
-__all__ = [
-    "MAX_BATCH_ITEMS",
-    "Cause",
-    "CouncilOutcome",
-    "DeliberateArguments",
-    "Dissent",
-    "EngineSession",
-    "FigureDifference",
-    "Figures",
-    "HookRules",
-    "LaneInfo",
-    "LedgerReader",
-    "LedgerSummary",
-    "LogCheckpoint",
-    "LossPolicy",
-    "ModelCalls",
-    "Plan",
-    "Recorder",
-    "ReplayedRun",
-    "Reply",
-    "ReportItem",
-    "ReportResult",
-    "ReportWriter",
-    "RunBudgetLeft",
-    "RunComparison",
-    "RunFigures",
-    "RunListing",
-    "RunResult",
-    "RunScope",
-    "SpanContext",
-    "StepScope",
-    "SubmitArguments",
-    "SubmittedRun",
-    "Task",
-    "TaskOutcome",
-    "TaskVerdict",
-    "agent",
-    "asubmit",
-    "budget",
-    "close",
-    "context",
-    "default_recorder",
-    "deliberate",
-    "deny_tool",
-    "effect",
-    "engine_of",
-    "events",
-    "flush",
-    "gate",
-    "google_adk",
-    "handle_event",
-    "instrument",
-    "langchain",
-    "ledger",
-    "model",
-    "open",
-    "parse_event",
-    "pydantic_ai",
-    "route",
-    "run",
-    "span",
-    "step",
-    "submit",
-    "tool",
-    "traceparent",
-]

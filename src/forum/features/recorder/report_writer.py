@@ -14,18 +14,7 @@ import msgspec
 
 from forum import errors
 from forum.engine import SharedBudgets, expire_gate, find_gate, open_gate_draft
-from forum.features.recorder.report_items import (
-    GateQuestion,
-    GateState,
-    ItemRefusal,
-    Json,
-    ReportItem,
-    ReportResult,
-    RunEnd,
-    RunStart,
-    StepBegin,
-    StepReport,
-)
+from forum.features.recorder import report_items
 from forum.features.recorder.values import to_attachment
 from forum.ledger.body import BytesContent
 from forum.ledger.database_memory import DatabaseMemory
@@ -34,12 +23,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger, StrandEnd, read_strand_entries
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetSliceCharge, Spend
 from forum.ledger.strand import Attachment, Draft, RecordedEntry, StrandStart
-from forum.runs.kinds import (
-    GateOpenFacts,
-    StopFacts,
-    StopReason,
-    gate_strand,
-)
+from forum.runs import kinds, report_kinds
 from forum.runs.policy import Answer
 from forum.runs.report_comparison import holds_same_body, says_same
 from forum.runs.report_drafts import (
@@ -47,47 +31,23 @@ from forum.runs.report_drafts import (
     find_overrun,
     names_body,
 )
-from forum.runs.report_kinds import (
-    A_MODEL,
-    A_PROVIDER,
-    AN_AGENT,
-    AN_ERROR,
-    SPAN_PREFIX,
-    GapReason,
-    Names,
-    Operation,
-    ReportBeginFacts,
-    ReportGapFacts,
-    ReportProvenance,
-    ReportSourceFacts,
-    ReportStepFacts,
-    copy_fields,
-    derive_label,
-    derive_reporter_label,
-    is_derived_run_id,
-    label_name,
-    looks_like_run_id,
-    plain_name,
-    program_label,
-    span_strand,
-)
 from forum.runs.reported_run import ReportedRunWriter, close_reported_run, open_reported_run
 from forum.runs.shared_caps import Limit
 
 ResultT = TypeVar("ResultT")
 _SYSTEM_ACTOR = "recorder"
-_FILTERED = GapReason.FILTERED
+_FILTERED = report_kinds.GapReason.FILTERED
 _LOSSES = frozenset(
     {
-        GapReason.OVERFLOW,
-        GapReason.SHUTDOWN,
-        GapReason.UNREACHABLE,
-        GapReason.REFUSED,
-        GapReason.SEQUENCE,
+        report_kinds.GapReason.OVERFLOW,
+        report_kinds.GapReason.SHUTDOWN,
+        report_kinds.GapReason.UNREACHABLE,
+        report_kinds.GapReason.REFUSED,
+        report_kinds.GapReason.SEQUENCE,
     }
 )
 """Why a step that was handed in may be missing; the other reasons are no losses."""
-_GATE_PREFIX = gate_strand("")
+_GATE_PREFIX = kinds.gate_strand("")
 
 
 class ReportWriter:
@@ -108,7 +68,7 @@ class ReportWriter:
         how many steps it has recorded.  It opens no run whose name begins with a reserved prefix.
         Who may not approve opens no gate that its deadline approves.
         """
-        self._ledger, self._by = ledger, derive_reporter_label(by)
+        self._ledger, self._by = ledger, report_kinds.derive_reporter_label(by)
         self._reserved, self._may_approve = reserved, may_approve
         self._remembers = is_only_writer
         self._remembered_runs: DatabaseMemory[dict[str, ReportedRunWriter]] = DatabaseMemory(
@@ -129,13 +89,13 @@ class ReportWriter:
     def _ends(self) -> dict[str, dict[str, StrandEnd]]:
         return self._remembered_ends.value
 
-    def open_run(self, start: RunStart) -> ReportedRunWriter:
+    def open_run(self, start: report_items.RunStart) -> ReportedRunWriter:
         """Open a run unless it is open.
 
         Raises `ReportRefused` if it is closed, or not ours, and `Malformed` if it claims to be
         relayed: only gateways know that.
         """
-        if start.told is ReportProvenance.RELAYED:
+        if start.told is report_kinds.ReportProvenance.RELAYED:
             raise errors.Malformed("report", "told is wrapped or reported; gateways write relayed")
         # A process that is the only writer has just made up the run's name.
         found = self._open.get(start.run) if self._remembers else self.find_run(start.run)
@@ -144,13 +104,13 @@ class ReportWriter:
         if start.run.startswith(self._reserved):
             # Names that can be foreseen: whoever takes one first keeps its owner out.
             raise errors.ReportRefused(start.run, "names that begin like this are reserved")
-        if looks_like_run_id(start.run):
+        if report_kinds.looks_like_run_id(start.run):
             why = "its name may be taken for the id of another run; take a whole UUID, or words"
             raise errors.ReportRefused(start.run, why)
-        if is_derived_run_id(start.run):
+        if report_kinds.is_derived_run_id(start.run):
             why = "ids like this (UUID version 8) are those of child runs; take another one"
             raise errors.ReportRefused(start.run, why)
-        source = copy_fields(ReportSourceFacts, start, by=self._by)
+        source = report_kinds.copy_fields(report_kinds.ReportSourceFacts, start, by=self._by)
         try:
             opened = open_reported_run(self._ledger, start.run, start.name, source)
         except (errors.StepMismatch, errors.ConcurrentUpdate):
@@ -187,19 +147,21 @@ class ReportWriter:
             facts = entry.facts
             if (
                 run != LOG_RUN
-                and isinstance(facts, ReportSourceFacts)
+                and isinstance(facts, report_kinds.ReportSourceFacts)
                 and facts.by == self._by
                 # What a gateway has relayed for a key is not the key's to add to.
-                and facts.told is not ReportProvenance.RELAYED
+                and facts.told is not report_kinds.ReportProvenance.RELAYED
             ):
                 return ReportedRunWriter(self._ledger, run, leaf, facts.cap)
             break
         return None
 
-    def record_steps(self, steps: Sequence[tuple[ReportedRunWriter, StepReport]]) -> list[bool]:
+    def record_steps(
+        self, steps: Sequence[tuple[ReportedRunWriter, report_items.StepReport]]
+    ) -> list[bool]:
         """Record steps without a `begin` in one commit; return which were not recorded before."""
         starts = [
-            StrandStart(run.run, span_strand(step.span), _step_draft(run, step))
+            StrandStart(run.run, report_kinds.span_strand(step.span), _step_draft(run, step))
             for run, step in steps
         ]
         entries = self._ledger.start_strands(starts)
@@ -208,7 +170,10 @@ class ReportWriter:
         return [entry is not None for entry in entries]
 
     def begin_step(
-        self, run: ReportedRunWriter, begin: StepBegin, charges: tuple[BudgetSliceCharge, ...] = ()
+        self,
+        run: ReportedRunWriter,
+        begin: report_items.StepBegin,
+        charges: tuple[BudgetSliceCharge, ...] = (),
     ) -> None:
         """Record a step before it is made, with charges to caps over many runs.
 
@@ -217,7 +182,7 @@ class ReportWriter:
         `Malformed` if a call of a model does not count as one.
         """
         if run.is_capped:
-            if begin.op is Operation.MODEL and not begin.calls:
+            if begin.op is report_kinds.Operation.MODEL and not begin.calls:
                 why = f"span {begin.span} calls a model, and the run has a cap: set calls to 1"
                 raise errors.Malformed("report", why)
             passed = self._find_passed_limit(run)
@@ -239,7 +204,10 @@ class ReportWriter:
             raise errors.ReportRefused(run.run, f"span {begin.span} has begun before") from None
 
     def begin_within(
-        self, run: ReportedRunWriter, begin: StepBegin, amounts: Sequence[tuple[Limit, Spend]]
+        self,
+        run: ReportedRunWriter,
+        begin: report_items.StepBegin,
+        amounts: Sequence[tuple[Limit, Spend]],
     ) -> None:
         """Do the same as `begin_step` within limits over many steps.  Raises `CapReached` also."""
         # One owner for all processes that report: each lives for a moment, and leaves no row.
@@ -263,48 +231,51 @@ class ReportWriter:
         return holds_same_body(self._ledger, last, "shown", shown)
 
     def find_open_step(
-        self, run: ReportedRunWriter, op: Operation, name: str, given: msgspec.Raw
+        self, run: ReportedRunWriter, op: report_kinds.Operation, name: str, given: msgspec.Raw
     ) -> str | None:
         """Return the span of the first step that has begun with this input and has not ended."""
         content, found = to_attachment("input", bytes(given)).content, []
         for strand in self._ledger.store.strands(run.run):
-            if not strand.startswith(SPAN_PREFIX):
+            if not strand.startswith(report_kinds.SPAN_PREFIX):
                 continue
             begun, *ended = (e for _, e in read_strand_entries(self._ledger, run.run, strand))
             facts = begun.facts
             if (
                 not ended
-                and isinstance(facts, ReportBeginFacts)
-                and (facts.op, facts.name) == (op, label_name(name, op))
+                and isinstance(facts, report_kinds.ReportBeginFacts)
+                and (facts.op, facts.name) == (op, report_kinds.label_name(name, op))
                 and holds_same_body(self._ledger, begun, "input", content)
             ):
                 found.append((begun.ts, facts.span))
         return min(found)[1] if found else None
 
-    def has_begun(self, run: ReportedRunWriter, begin: StepBegin) -> bool:
+    def has_begun(self, run: ReportedRunWriter, begin: report_items.StepBegin) -> bool:
         """Return whether this very step has begun before.
 
         Raises `ReportRefused` if its span has another content.
         """
-        entries = read_strand_entries(self._ledger, run.run, span_strand(begin.span))
+        entries = read_strand_entries(self._ledger, run.run, report_kinds.span_strand(begin.span))
         first = next((entry for _, entry in entries), None)
         if first is None:
             return False
-        if isinstance(first.facts, ReportStepFacts) and first.facts.outcome is Outcome.DENIED:
+        if (
+            isinstance(first.facts, report_kinds.ReportStepFacts)
+            and first.facts.outcome is Outcome.DENIED
+        ):
             raise errors.ReportRefused(run.run, f"span {begin.span} was denied before")
         draft = _begin_draft(run, begin)
         if not says_same(self._ledger, first, draft.facts, draft.bodies):
             raise errors.ReportRefused(run.run, f"span {begin.span} has another content on record")
         return True
 
-    def finish_step(self, run: ReportedRunWriter, step: StepReport) -> bool:
+    def finish_step(self, run: ReportedRunWriter, step: report_items.StepReport) -> bool:
         """Record the end of a step that has begun; return whether it was not recorded before."""
-        strand = self._ledger.open_strand(run.run, span_strand(step.span))
+        strand = self._ledger.open_strand(run.run, report_kinds.span_strand(step.span))
         begun = strand.loaded_entries[0].entry.facts if strand.loaded_entries else None
-        if not isinstance(begun, ReportBeginFacts):
+        if not isinstance(begun, report_kinds.ReportBeginFacts):
             raise errors.ReportRefused(run.run, f"span {step.span} has not begun")
         # Release 0.2 made labels of parts of names; a step that it began ends under that label.
-        names = (label_name(step.name, step.op), derive_label(step.name))
+        names = (report_kinds.label_name(step.name, step.op), report_kinds.derive_label(step.name))
         if begun.op != step.op or begun.name not in names:
             # A verifier rejects such a span.
             why = f"span {step.span} began as {begun.op} {begun.name}"
@@ -318,25 +289,28 @@ class ReportWriter:
         self._stop_if_overrun(run, step, begun)
         return is_new
 
-    def _find_passed_limit(self, run: ReportedRunWriter) -> StopFacts | None:
+    def _find_passed_limit(self, run: ReportedRunWriter) -> kinds.StopFacts | None:
         """Return which limit of a capped run is passed; None if none is."""
         account = run.account
         if account is None:
             return None
         for limit, used, cap in zip(Amount._fields, account.used, account.cap, strict=True):
             if used > cap:
-                return StopFacts(
-                    reason=StopReason.BUDGET, limit=limit, used=min(used, NO_LIMIT), cap=cap
+                return kinds.StopFacts(
+                    reason=kinds.StopReason.BUDGET, limit=limit, used=min(used, NO_LIMIT), cap=cap
                 )
         return None
 
-    def _find_stop(self, run: str) -> StopFacts | None:
+    def _find_stop(self, run: str) -> kinds.StopFacts | None:
         """Return the entry that stopped a run; None if it was not stopped."""
         entries = read_strand_entries(self._ledger, run, MAIN_STRAND)
-        return next((e.facts for _, e in entries if isinstance(e.facts, StopFacts)), None)
+        return next((e.facts for _, e in entries if isinstance(e.facts, kinds.StopFacts)), None)
 
     def _stop_if_overrun(
-        self, run: ReportedRunWriter, step: StepReport, begun: ReportBeginFacts
+        self,
+        run: ReportedRunWriter,
+        step: report_items.StepReport,
+        begun: report_kinds.ReportBeginFacts,
     ) -> None:
         """Record in the main strand, once, that a step cost more than was reserved for it.
 
@@ -347,8 +321,8 @@ class ReportWriter:
         if not unit:
             return
         account = _require(run.account)
-        facts = StopFacts(
-            reason=StopReason.BUDGET,
+        facts = kinds.StopFacts(
+            reason=kinds.StopReason.BUDGET,
             limit=unit,
             asked=min(getattr(spent, unit), NO_LIMIT),
             used=min(getattr(account.used, unit), NO_LIMIT),
@@ -357,7 +331,7 @@ class ReportWriter:
         )
         run.append_to_main(Draft("stop", _SYSTEM_ACTOR, facts))
 
-    def end_run(self, end: RunEnd) -> bool:
+    def end_run(self, end: report_items.RunEnd) -> bool:
         """Close a run, with a gap for each reason for which steps are missing.
 
         Returns False if the run of this reporter is closed already; nothing happens then.  Raises
@@ -367,12 +341,12 @@ class ReportWriter:
         for why in (end.dropped_why, end.missing_why):
             if why not in _LOSSES:
                 raise errors.Malformed("report", f"steps that were handed in are not {why}")
-        actor = program_label(end.name)
+        actor = report_kinds.program_label(end.name)
         try:
             run = self.find_run(end.run)
             if run is None:
                 # Not even the opening was recorded before the process died.
-                run = self.open_run(RunStart(run=end.run, name=end.name))
+                run = self.open_run(report_items.RunStart(run=end.run, name=end.name))
         except errors.ReportRefused:
             if self._find_own(end.run) and self._ledger.is_closed(end.run):
                 return False
@@ -408,16 +382,18 @@ class ReportWriter:
                 self._ends[run][strand] = StrandEnd(strand, n, entry.leaf.hex())
                 self._recorded[run] += ends
 
-    def recover_run(self, end: RunEnd) -> None:
+    def recover_run(self, end: report_items.RunEnd) -> None:
         """Close a run of another process of this machine, which is dead."""
         entries = read_strand_entries(self._ledger, end.run, MAIN_STRAND, start=1)
         source = next((entry.facts for _, entry in entries), None)
-        if isinstance(source, ReportSourceFacts):
+        if isinstance(source, report_kinds.ReportSourceFacts):
             ReportWriter(self._ledger, source.by).end_run(end)
         elif end.handed_in:
             self.end_run(end)
 
-    def ask_gate(self, run: ReportedRunWriter, question: GateQuestion) -> Answer | None:
+    def ask_gate(
+        self, run: ReportedRunWriter, question: report_items.GateQuestion
+    ) -> Answer | None:
         """Open a gate unless it is open, and return its decision; None while it waits.
 
         Raises `ReportRefused` for a gate that its deadline approves, if who reports may not, and
@@ -426,7 +402,7 @@ class ReportWriter:
         if question.default is not Answer.REJECT and not self._may_approve:
             why = "a gate that is approved after its deadline requires the scope approve"
             raise errors.ReportRefused(run.run, why)
-        name = gate_strand(question.subject)
+        name = kinds.gate_strand(question.subject)
         strand = self._ledger.open_strand_at_end(run.run, name)
         shown = BytesContent(question.shown.encode(errors="replace"))
         if strand.length > 0:
@@ -434,7 +410,7 @@ class ReportWriter:
             if not self._shows(entries, shown):
                 raise errors.GateNameUsed(run.run, question.subject)
         else:
-            facts = GateOpenFacts(question.subject, question.milliseconds, question.default)
+            facts = kinds.GateOpenFacts(question.subject, question.milliseconds, question.default)
             body = Attachment("shown", shown, "text/plain")
             draft = open_gate_draft(run.run, facts, body, self._ledger.now(), actor=_SYSTEM_ACTOR)
             strand.append(msgspec.structs.replace(draft, parents=run.parents))
@@ -442,32 +418,34 @@ class ReportWriter:
         gate = find_gate(self._ledger, run.run, question.subject)
         return gate.decided.answer if gate.decided else None
 
-    def write(self, items: Sequence[ReportItem]) -> ReportResult:
+    def write(self, items: Sequence[report_items.ReportItem]) -> report_items.ReportResult:
         """Write a batch in its order, steps that follow each other in one commit.
 
         An item that is refused does not keep the others from being recorded.
         """
         result = _ResultBuilder()
-        group: list[tuple[int, StepReport]] = []
+        group: list[tuple[int, report_items.StepReport]] = []
         for number, item in enumerate(items):
-            if isinstance(item, StepReport) and not item.begun:
+            if isinstance(item, report_items.StepReport) and not item.begun:
                 group.append((number, item))
                 continue
             self._write_group(group, result)
             group = []
-            told = _add_refused(item, items, result) if isinstance(item, RunEnd) else item
+            told = (
+                _add_refused(item, items, result) if isinstance(item, report_items.RunEnd) else item
+            )
             result.run(number, partial(self._write, told, number, result))
         self._write_group(group, result)
         return result.build()
 
     def _write_group(
-        self, group: Sequence[tuple[int, StepReport]], result: "_ResultBuilder"
+        self, group: Sequence[tuple[int, report_items.StepReport]], result: "_ResultBuilder"
     ) -> None:
         runs: dict[str, ReportedRunWriter] = {}
-        accepted: list[tuple[int, ReportedRunWriter, StepReport]] = []
+        accepted: list[tuple[int, ReportedRunWriter, report_items.StepReport]] = []
         for number, step in group:
 
-            def find(step: StepReport = step) -> ReportedRunWriter:
+            def find(step: report_items.StepReport = step) -> ReportedRunWriter:
                 if step.run not in runs:
                     runs[step.run] = _require_open(self.find_run(step.run), step.run)
                 return runs[step.run]
@@ -480,7 +458,7 @@ class ReportWriter:
 
     def _record_group(
         self,
-        accepted: Sequence[tuple[int, ReportedRunWriter, StepReport]],
+        accepted: Sequence[tuple[int, ReportedRunWriter, report_items.StepReport]],
         result: "_ResultBuilder",
     ) -> None:
         try:
@@ -495,39 +473,41 @@ class ReportWriter:
             same = is_new or result.run(number, partial(self._require_same, run, step))
             result.count([] if same is None else [is_new])
 
-    def _record_or_compare(self, run: ReportedRunWriter, step: StepReport) -> bool:
+    def _record_or_compare(self, run: ReportedRunWriter, step: report_items.StepReport) -> bool:
         (is_new,) = self.record_steps([(run, step)])
         return is_new or not self._require_same(run, step)
 
-    def _require_same(self, run: ReportedRunWriter, step: StepReport) -> bool:
+    def _require_same(self, run: ReportedRunWriter, step: report_items.StepReport) -> bool:
         """Return True.  Raises `ReportRefused` if a recorded span has another content."""
-        name = span_strand(step.span)
+        name = report_kinds.span_strand(step.span)
         entries = [entry for _, entry in read_strand_entries(self._ledger, run.run, name)]
         begun = entries[0].facts if step.begun else None
-        draft = _step_draft(run, step, begun if isinstance(begun, ReportBeginFacts) else None)
+        draft = _step_draft(
+            run, step, begun if isinstance(begun, report_kinds.ReportBeginFacts) else None
+        )
         if not says_same(self._ledger, entries[int(step.begun)], draft.facts, draft.bodies):
             raise errors.ReportRefused(run.run, f"span {step.span} has another content on record")
         return True
 
-    def _write(self, item: ReportItem, number: int, result: "_ResultBuilder") -> None:
+    def _write(self, item: report_items.ReportItem, number: int, result: "_ResultBuilder") -> None:
         match item:
-            case RunStart():
+            case report_items.RunStart():
                 self.open_run(item)
                 result.count([True])
-            case StepBegin():
+            case report_items.StepBegin():
                 self.begin_step(_require_open(self.find_run(item.run), item.run), item)
                 result.count([True])
-            case StepReport():
+            case report_items.StepReport():
                 run = _require_open(self.find_run(item.run), item.run)
                 is_new = self.finish_step(run, item)
                 if not is_new:
                     self._require_same(run, item)
                 result.count([is_new])
-            case RunEnd():
+            case report_items.RunEnd():
                 result.count([self.end_run(item)])
-            case GateQuestion():
+            case report_items.GateQuestion():
                 run = _require_open(self.find_run(item.run), item.run)
-                result.gates.append(GateState(number, self.ask_gate(run, item)))
+                result.gates.append(report_items.GateState(number, self.ask_gate(run, item)))
             case _:
                 assert_never(item)
 
@@ -541,10 +521,10 @@ class ReportWriter:
         steps = gaps = 0
         for _, data in self._ledger.store.entries_of_run(run.run):
             match self._ledger.kinds.read(data).facts:
-                case ReportStepFacts():
+                case report_kinds.ReportStepFacts():
                     steps += 1
                 # Spans that were left out by rule were not handed in.
-                case ReportGapFacts(why=why, steps=missing) if why is not _FILTERED:
+                case report_kinds.ReportGapFacts(why=why, steps=missing) if why is not _FILTERED:
                     gaps += missing
                 case _:
                     pass
@@ -556,8 +536,8 @@ class _ResultBuilder:
 
     def __init__(self) -> None:
         self.recorded = self.known = 0
-        self.refused: list[ItemRefusal] = []
-        self.gates: list[GateState] = []
+        self.refused: list[report_items.ItemRefusal] = []
+        self.gates: list[report_items.GateState] = []
 
     def count(self, new: Iterable[bool]) -> None:
         for is_new in new:
@@ -573,51 +553,61 @@ class _ResultBuilder:
             return write()
         except (errors.Invalid, errors.Conflict, errors.LimitReached) as error:
             facts = tuple(fact for fact in error.args if isinstance(fact, str | int))
-            self.refused.append(ItemRefusal(number, type(error).__name__, str(error), facts))
+            self.refused.append(
+                report_items.ItemRefusal(number, type(error).__name__, str(error), facts)
+            )
             return None
 
-    def build(self) -> ReportResult:
-        return ReportResult(self.recorded, self.known, tuple(self.refused), tuple(self.gates))
+    def build(self) -> report_items.ReportResult:
+        return report_items.ReportResult(
+            self.recorded, self.known, tuple(self.refused), tuple(self.gates)
+        )
 
 
-def _add_refused(end: RunEnd, items: Sequence[ReportItem], result: "_ResultBuilder") -> RunEnd:
+def _add_refused(
+    end: report_items.RunEnd, items: Sequence[report_items.ReportItem], result: "_ResultBuilder"
+) -> report_items.RunEnd:
     """Add the steps of the run that were refused in the same batch, which the reporter learns."""
     refused = (items[refusal.item] for refusal in result.refused)
-    steps = sum(isinstance(item, StepReport) and item.run == end.run for item in refused)
+    steps = sum(
+        isinstance(item, report_items.StepReport) and item.run == end.run for item in refused
+    )
     return msgspec.structs.replace(end, refused=end.refused + steps)
 
 
 def _missing_steps(
-    end: RunEnd, accounted: int, *, dropped_known: bool
-) -> tuple[ReportGapFacts, ...]:
+    end: report_items.RunEnd, accounted: int, *, dropped_known: bool
+) -> tuple[report_kinds.ReportGapFacts, ...]:
     """Return a gap for each reason; together they hold all steps that are not accounted for."""
     missing = max(0, end.handed_in - accounted)
     dropped = 0 if dropped_known else min(end.dropped, missing)
     refused = min(end.refused, missing - dropped)
     counts = Counter({end.dropped_why: dropped})
-    counts[GapReason.REFUSED] += refused
+    counts[report_kinds.GapReason.REFUSED] += refused
     counts[end.missing_why] += missing - dropped - refused
     counts[_FILTERED] += end.filtered
-    return tuple(ReportGapFacts(why, steps) for why, steps in counts.items() if steps)
+    return tuple(report_kinds.ReportGapFacts(why, steps) for why, steps in counts.items() if steps)
 
 
-def _spent(step: StepReport) -> Amount:
+def _spent(step: report_items.StepReport) -> Amount:
     return Amount(step.usd, step.input_tokens + step.output_tokens)
 
 
 def _step_draft(
-    run: ReportedRunWriter, step: StepReport, begun: ReportBeginFacts | None = None
+    run: ReportedRunWriter,
+    step: report_items.StepReport,
+    begun: report_kinds.ReportBeginFacts | None = None,
 ) -> Draft:
     # Before any other code: a bill above the bound stops the run, however the step ended.
     is_overrun = begun and find_overrun(begun.reserved, _spent(step), run.limited)
-    code = label_name(step.code, AN_ERROR) if step.code else ""
-    facts = copy_fields(
-        ReportStepFacts,
+    code = report_kinds.label_name(step.code, report_kinds.AN_ERROR) if step.code else ""
+    facts = report_kinds.copy_fields(
+        report_kinds.ReportStepFacts,
         step,
-        name=begun.name if begun else label_name(step.name, step.op),
-        agent=label_name(step.agent, AN_AGENT) if step.agent else "",
-        model=plain_name(step.model, A_MODEL),
-        provider=plain_name(step.provider, A_PROVIDER),
+        name=begun.name if begun else report_kinds.label_name(step.name, step.op),
+        agent=report_kinds.label_name(step.agent, report_kinds.AN_AGENT) if step.agent else "",
+        model=report_kinds.plain_name(step.model, report_kinds.A_MODEL),
+        provider=report_kinds.plain_name(step.provider, report_kinds.A_PROVIDER),
         code=OVERRUN if is_overrun else code,
     )
     raws = {
@@ -630,26 +620,30 @@ def _step_draft(
         # Its account would not know of it.
         why = f"span {step.span} has a cost, and the run a cap: report its begin first"
         raise errors.Malformed("report", why)
-    names = Names(step.name, step.agent, step.model, step.provider, code=step.code)
+    names = report_kinds.Names(step.name, step.agent, step.model, step.provider, code=step.code)
     return run.step_draft(facts, _bodies(names, raws), begun)
 
 
 def _begin_draft(
-    run: ReportedRunWriter, begin: StepBegin, charges: tuple[BudgetSliceCharge, ...] = ()
+    run: ReportedRunWriter,
+    begin: report_items.StepBegin,
+    charges: tuple[BudgetSliceCharge, ...] = (),
 ) -> Draft:
-    facts = copy_fields(
-        ReportBeginFacts,
+    facts = report_kinds.copy_fields(
+        report_kinds.ReportBeginFacts,
         begin,
-        name=label_name(begin.name, begin.op),
-        agent=label_name(begin.agent, AN_AGENT) if begin.agent else "",
-        model=plain_name(begin.model, A_MODEL),
-        provider=plain_name(begin.provider, A_PROVIDER),
+        name=report_kinds.label_name(begin.name, begin.op),
+        agent=report_kinds.label_name(begin.agent, report_kinds.AN_AGENT) if begin.agent else "",
+        model=report_kinds.plain_name(begin.model, report_kinds.A_MODEL),
+        provider=report_kinds.plain_name(begin.provider, report_kinds.A_PROVIDER),
     )
-    names = Names(begin.name, begin.agent, begin.model, begin.provider)
+    names = report_kinds.Names(begin.name, begin.agent, begin.model, begin.provider)
     return run.begin_draft(facts, _bodies(names, {"input": begin.input}), charges)
 
 
-def _bodies(names: Names, raws: dict[str, Json]) -> tuple[Attachment, ...]:
+def _bodies(
+    names: report_kinds.Names, raws: dict[str, report_items.Json]
+) -> tuple[Attachment, ...]:
     present = {key: raw for key, raw in raws.items() if isinstance(raw, msgspec.Raw)}
     attached = (to_attachment(key, bytes(raw)) for key, raw in present.items())
     return (*names_body(names), *attached)

@@ -15,14 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import msgspec
 
 from forum import errors
-from forum.app import new_run_id, now
-from forum.app.model_prices import (
-    CallPrice,
-    bound_call,
-    bound_input,
-    listed_output_limit,
-    price_call,
-)
+from forum.app import model_prices, new_run_id, now
 from forum.features.recorder.report_items import GateQuestion, Json, RunStart, StepBegin, StepReport
 from forum.features.recorder.sinks import LedgerSink, ReportSink, raise_refusal
 from forum.features.recorder.step_queue import RunCounter, StepQueue
@@ -376,10 +369,10 @@ class StepScope:
         max_tokens: int | None = None,
         is_effect: bool = False,
         parent: SpanContext | None = None,
-        bound: CallPrice | None = None,
+        bound: model_prices.CallPrice | None = None,
     ) -> None:
         self._bound_price = bound
-        self._price: CallPrice | None = None
+        self._price: model_prices.CallPrice | None = None
         self.op, self.name = op, clean_text(name, _MAX_NAME_CHARS)
         self.model, self.provider, self.agent = model, provider, agent
         self.output: object = None
@@ -389,7 +382,7 @@ class StepScope:
         self._is_effect, self._max_tokens = is_effect, max_tokens
         self._is_begun, self._cut = False, 0
         self._used: tuple[int, int] | None = None
-        self._reserved = CallPrice(0, 0, "")
+        self._reserved = model_prices.CallPrice(0, 0, "")
         self._own_run: RunScope | None = None
         self._token: Token[SpanContext | None] | None = None
         context = parent or _current.get()
@@ -406,7 +399,9 @@ class StepScope:
         self._input_tokens = 0
         if input is not None and op is Operation.MODEL and self._is_bounded:
             # Of all of it: what is kept for the record may be cut.
-            self._input_tokens = bound_input(encode_value(input, NO_LIMIT).raw.decode())
+            self._input_tokens = model_prices.bound_input(
+                encode_value(input, NO_LIMIT).raw.decode()
+            )
 
     def tokens(self, input_tokens: int, output_tokens: int) -> None:
         """Set the tokens that a model has read and written; the cost is computed from them.
@@ -417,11 +412,11 @@ class StepScope:
         self._used = (int(input_tokens), int(output_tokens)) if is_known else None
 
     @property
-    def bound_price(self) -> CallPrice:
+    def bound_price(self) -> model_prices.CallPrice:
         """The highest cost of the call, where the caller has computed it."""
-        return self._bound_price or CallPrice(0, 0, "")
+        return self._bound_price or model_prices.CallPrice(0, 0, "")
 
-    def settle(self, price: CallPrice, tokens: tuple[int, int]) -> None:
+    def settle(self, price: model_prices.CallPrice, tokens: tuple[int, int]) -> None:
         """Set what the call of a model has cost, where the caller has computed it."""
         self._price, self._used = price, tokens
 
@@ -614,16 +609,18 @@ class StepScope:
         """Whether the run has a cap of dollars or tokens."""
         return self.run.start.usd < NO_LIMIT or self.run.start.tokens < NO_LIMIT
 
-    def _bound(self) -> CallPrice:
+    def _bound(self) -> model_prices.CallPrice:
         """Return the highest cost of the call.  Raises `UnboundedCall` and `UnknownPrice`."""
         start = self.run.start
         if not self._is_bounded:
-            return CallPrice(0, 0, "")
+            return model_prices.CallPrice(0, 0, "")
         if self._bound_price is not None:
             return self._bound_price
         # A model writes no more than its maximum.
         limit = self._max_tokens
-        self._max_tokens = listed_output_limit(self._priced) if limit is None else limit
+        self._max_tokens = (
+            model_prices.listed_output_limit(self._priced) if limit is None else limit
+        )
         if self._max_tokens is None:
             raise errors.UnboundedCall(self._priced, "max_tokens is not set; pass max_tokens=")
         if not _is_token_count(self._max_tokens):
@@ -634,10 +631,10 @@ class StepScope:
             raise errors.UnboundedCall(self._priced, why)
         size = self._input_tokens
         if start.usd == NO_LIMIT:
-            return CallPrice(0, size + self._max_tokens, "")
+            return model_prices.CallPrice(0, size + self._max_tokens, "")
         provider = clean_label(self.provider)
         try:
-            return bound_call(self._priced, provider, size, self._max_tokens)
+            return model_prices.bound_call(self._priced, provider, size, self._max_tokens)
         except errors.UnknownPrice as error:
             why = (
                 f"{error.why}; limit the run by tokens= or calls= instead of usd=, or name the "
@@ -716,16 +713,16 @@ class StepScope:
             attributes=attributes,
         )
 
-    def _cost(self, outcome: Outcome) -> tuple[CallPrice, tuple[int, int]]:
+    def _cost(self, outcome: Outcome) -> tuple[model_prices.CallPrice, tuple[int, int]]:
         """Return what the step cost; without a count of tokens, all that was reserved."""
         if self.op is not Operation.MODEL or outcome is Outcome.DENIED:
-            return CallPrice(0, 0, ""), (0, 0)
+            return model_prices.CallPrice(0, 0, ""), (0, 0)
         if self._used is None:
             return self._reserved, (self._reserved.tokens, 0)
         if self._price is not None:
             return self._price, self._used
         provider = clean_label(self.provider)
-        return price_call(self._priced, provider, *self._used), self._used
+        return model_prices.price_call(self._priced, provider, *self._used), self._used
 
 
 class _ThreadCall:

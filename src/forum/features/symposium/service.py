@@ -295,7 +295,7 @@ def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
             ledger, make_model, open_tools, real_time=False, find_claims=load_claim_finder()
         )
         runner = LocalRunner(engine)
-        await runner.enqueue_run(run)
+        runner.enqueue_run(run)
         await runner.wait_until_idle()
 
     with TemporaryDirectory() as folder:

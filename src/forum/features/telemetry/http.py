@@ -10,18 +10,12 @@ from starlette.responses import Response
 
 from forum.app import Forum
 from forum.errors import BacklogFull, StoreFailed
+from forum.features.telemetry import trace_push
 from forum.features.telemetry.decoding import PROTOBUF
 from forum.features.telemetry.own_spans import sending_own_spans
 from forum.features.telemetry.receiver import RETRY_AFTER_S, Signal, refuse_export
 from forum.features.telemetry.routes import IntakeHolder, answer_by_size, read_request, to_response
 from forum.features.telemetry.section import TelemetrySection
-from forum.features.telemetry.trace_push import (
-    PushTarget,
-    TracePusher,
-    TracesNotSent,
-    make_target,
-    open_client,
-)
 from forum.ledger.kinds import Scope
 from forum.limits.shares import FairSlots
 from forum.runs.report_closing import close_quiet_runs
@@ -118,26 +112,26 @@ def _log_failure(task: "asyncio.Task[None]") -> None:
         LOG.error("%s ended: %s", task.get_name(), format_error_line(error))
 
 
-def _configured_target(forum: Forum) -> PushTarget | None:
+def _configured_target(forum: Forum) -> trace_push.PushTarget | None:
     """Return where `[otel]` says that runs are sent.  Raises `BadSettings`."""
     settings = forum.settings.sections.read("otel", TelemetrySection)
     if not settings.endpoint:
         return None
-    return make_target(
+    return trace_push.make_target(
         settings.endpoint, settings.headers_env, os.environ, content=settings.content
     )
 
 
-async def _push_traces(forum: Forum, target: PushTarget) -> None:
+async def _push_traces(forum: Forum, target: trace_push.PushTarget) -> None:
     """Send what was completed, again and again; a failure is logged once until it is over."""
     has_failed = False
-    with open_client(target) as client:
-        pusher = TracePusher(forum, target, client)
+    with trace_push.open_client(target) as client:
+        pusher = trace_push.TracePusher(forum, target, client)
         while True:
             try:
                 await asyncio.to_thread(pusher.push_new)
                 has_failed = False
-            except (TracesNotSent, StoreFailed) as error:
+            except (trace_push.TracesNotSent, StoreFailed) as error:
                 if not has_failed:
                     LOG.warning("%s; trying again", error)
                 has_failed = True

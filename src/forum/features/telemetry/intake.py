@@ -22,20 +22,10 @@ from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Timer, due_now
 from forum.ledger.strand import Attachment, Draft, JointAppend, Strand
+from forum.runs import report_kinds
 from forum.runs.report_closing import CLOSE_TIMER, DEFAULT_PATIENCE, ReportPatience
 from forum.runs.report_comparison import says_same
 from forum.runs.report_drafts import gap_draft, source_draft
-from forum.runs.report_kinds import (
-    MAX_REPORTER_CHARS,
-    GapReason,
-    ReportBatchFacts,
-    ReportGapFacts,
-    ReportProvenance,
-    ReportSourceFacts,
-    ReportStepFacts,
-    program_label,
-    span_strand,
-)
 from forum.runs.reported_run import ReportedRunWriter
 from forum.tlog import Hash
 
@@ -133,7 +123,7 @@ class TelemetryIntake:
 
 def derive_reporter(by: str) -> str:
     """Return the name of a reporter in facts."""
-    return by[:MAX_REPORTER_CHARS] or "unknown"
+    return by[: report_kinds.MAX_REPORTER_CHARS] or "unknown"
 
 
 class _Request:
@@ -154,7 +144,7 @@ class _Request:
         spans, filtered = self._select(state, fresh)
         # A request lists spans by the library that wrote them.  The log has them as they ended.
         spans.sort(key=lambda span: span.facts.began + span.facts.micros)
-        gaps.setdefault(GapReason.FILTERED, []).extend(filtered)
+        gaps.setdefault(report_kinds.GapReason.FILTERED, []).extend(filtered)
         self.counts.filtered += len(filtered)
         self.counts.recorded += len(spans)
         sampled = any(isinstance(r, ReportedSpan) and r.is_sampled for r in reports)
@@ -177,16 +167,16 @@ class _Request:
 
     def _sort(
         self, state: TraceState, reports: Sequence[Report]
-    ) -> tuple[dict[str, ReportedSpan], dict[GapReason, list[str]]]:
+    ) -> tuple[dict[str, ReportedSpan], dict[report_kinds.GapReason, list[str]]]:
         """Return the spans that are new, and the ids of what is to be counted."""
         fresh: dict[str, ReportedSpan] = {}
-        gaps: dict[GapReason, list[str]] = {}
+        gaps: dict[report_kinds.GapReason, list[str]] = {}
         for report in reports:
             reason, key = self._classify(state, fresh, report)
             if reason is None:
                 continue
             is_counted = key in state.left_out
-            if reason is GapReason.REFUSED:
+            if reason is report_kinds.GapReason.REFUSED:
                 # Told each time; the run counts it once.
                 self.counts.refused += 1
             elif is_counted:
@@ -200,13 +190,13 @@ class _Request:
 
     def _classify(
         self, state: TraceState, fresh: dict[str, ReportedSpan], report: Report
-    ) -> tuple[GapReason | None, str]:
+    ) -> tuple[report_kinds.GapReason | None, str]:
         """Return why something is left out and by which id; collect a new span in `fresh`."""
         match report:
             case MalformedSpan():
-                return GapReason.REFUSED, f"malformed:{report.digest}"
+                return report_kinds.GapReason.REFUSED, f"malformed:{report.digest}"
             case SkippedRecord():
-                return GapReason.FILTERED, report.id
+                return report_kinds.GapReason.FILTERED, report.id
             case ReportedSpan():
                 pass
         if report.id in state.left_out:
@@ -219,7 +209,7 @@ class _Request:
         if self._is_same(state, report) if is_known else _is_equal(fresh[report.id], report):
             self.counts.duplicates += 1
             return None, ""
-        return GapReason.REFUSED, f"{report.id}:{content_digest(report).hex()}"
+        return report_kinds.GapReason.REFUSED, f"{report.id}:{content_digest(report).hex()}"
 
     def _is_same(self, state: TraceState, report: ReportedSpan) -> bool:
         """Return whether a span is the recorded one with its id."""
@@ -227,7 +217,7 @@ class _Request:
         if digest and digest == content_digest(report):
             return True
         # Recorded by another process, or with secrets that are masked: compare with the record.
-        name = span_strand(report.id)
+        name = report_kinds.span_strand(report.id)
         (data,) = self._ledger.store.entries_at(run, [(name, 0)])
         entry = self._ledger.kinds.read(data) if data is not None else None
         return entry is not None and says_same(
@@ -259,11 +249,11 @@ class _Request:
 class _GapDraft(msgspec.Struct, frozen=True):
     """A gap that is recorded with the next commit."""
 
-    why: GapReason
+    why: report_kinds.GapReason
     spans: Sequence[str]
 
 
-def _gap_drafts(gaps: dict[GapReason, list[str]]) -> list[_GapDraft]:
+def _gap_drafts(gaps: dict[report_kinds.GapReason, list[str]]) -> list[_GapDraft]:
     return [
         _GapDraft(reason, ids[start : start + _MAX_GAP_IDS])
         for reason, ids in gaps.items()
@@ -276,7 +266,7 @@ def _sampled_drafts(state: TraceState, *, sampled: bool) -> list[_GapDraft]:
     if not sampled or state.is_sampled:
         return []
     state.is_sampled = True
-    return [_GapDraft(GapReason.SAMPLED, [])]
+    return [_GapDraft(report_kinds.GapReason.SAMPLED, [])]
 
 
 class _RunWriter:
@@ -302,9 +292,9 @@ class _RunWriter:
         """
         strands, refused = self._open_strands(spans)
         if refused:
-            gaps = [*gaps, _GapDraft(GapReason.REFUSED, refused)]
+            gaps = [*gaps, _GapDraft(report_kinds.GapReason.REFUSED, refused)]
         if is_full:
-            gaps = [*gaps, _GapDraft(GapReason.LIMIT, [])]
+            gaps = [*gaps, _GapDraft(report_kinds.GapReason.LIMIT, [])]
         state = self._state
         for span, _ in strands:
             digest = content_digest(span)
@@ -322,7 +312,7 @@ class _RunWriter:
         strands, refused = [], []
         for span in spans:
             try:
-                strand = self._ledger.new_strand(self._state.run, span_strand(span.id))
+                strand = self._ledger.new_strand(self._state.run, report_kinds.span_strand(span.id))
             except Malformed:
                 # The id holds a secret of this process, and the name of a strand is not masked.
                 refused.append(f"secret:{sha256(span.id.encode()).hexdigest()[:16]}")
@@ -340,13 +330,13 @@ class _RunWriter:
             state.main = self._ledger.new_strand(state.run, MAIN_STRAND)
             drafts = self._opening_drafts(origin)
         elif spans:
-            batch = ReportBatchFacts(by=origin.by, spans=spans)
+            batch = report_kinds.ReportBatchFacts(by=origin.by, spans=spans)
             drafts = [Draft(f"batch/{state.main.length}", origin.actor, batch)]
         cause = len(drafts) - 1
         first = state.main.length + len(drafts)
         drafts += [
             gap_draft(
-                ReportGapFacts(gap.why, len(gap.spans)),
+                report_kinds.ReportGapFacts(gap.why, len(gap.spans)),
                 f"{gap.why.value}/{number}",
                 origin.actor,
                 gap.spans,
@@ -359,8 +349,8 @@ class _RunWriter:
     def _opening_drafts(self, origin: "_Origin") -> list[Draft]:
         state, service = self._state, origin.source.service
         framework = origin.source.framework
-        facts = ReportSourceFacts(
-            told=ReportProvenance.REPORTED,
+        facts = report_kinds.ReportSourceFacts(
+            told=report_kinds.ReportProvenance.REPORTED,
             by=origin.by,
             framework=framework,
             trace=state.trace if origin.has_trace else "",
@@ -387,10 +377,10 @@ class _Origin(msgspec.Struct, frozen=True):
     @property
     def actor(self) -> str:
         """The actor of the entries in `main`: the program, as it names itself."""
-        return program_label(self.source.service)
+        return report_kinds.program_label(self.source.service)
 
 
-def _told(facts: ReportStepFacts) -> ReportStepFacts:
+def _told(facts: report_kinds.ReportStepFacts) -> report_kinds.ReportStepFacts:
     """Return the facts that the program has told; prices may differ from one day to the next."""
     return replace(facts, usd=0, prices="")
 

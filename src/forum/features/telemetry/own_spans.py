@@ -13,14 +13,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from forum.app import Forum, now
 from forum.errors import BadSettings
+from forum.features.telemetry import trace_push
 from forum.features.telemetry.section import TelemetrySection
-from forum.features.telemetry.trace_push import (
-    PushTarget,
-    TracesNotSent,
-    make_target,
-    open_client,
-    post_spans,
-)
 from forum.tracing import FinishedSpan, SpanName, receive_spans
 
 LOG = logging.getLogger("forum")
@@ -41,7 +35,9 @@ def sending_own_spans(forum: Forum) -> Iterator[None]:
         return
     if not settings.endpoint:
         raise BadSettings("forum.toml", "[otel] trace_forum needs an endpoint")
-    target = make_target(settings.endpoint, settings.headers_env, os.environ, content=False)
+    target = trace_push.make_target(
+        settings.endpoint, settings.headers_env, os.environ, content=False
+    )
     sender = SpanSender(forum.origin, target)
     with sender.running(), receive_spans(sender.add, now):
         yield
@@ -50,7 +46,7 @@ def sending_own_spans(forum: Forum) -> Iterator[None]:
 class SpanSender:
     """Sends spans from a thread of its own; if the endpoint is away, spans are lost and no work."""
 
-    def __init__(self, origin: str, target: PushTarget) -> None:
+    def __init__(self, origin: str, target: trace_push.PushTarget) -> None:
         self._origin, self._target = origin, target
         self._waiting: deque[FinishedSpan] = deque(maxlen=MAX_WAITING_SPANS)
         self._stop = Event()
@@ -72,7 +68,7 @@ class SpanSender:
             thread.join()
 
     def _run(self) -> None:
-        with open_client(self._target) as client:
+        with trace_push.open_client(self._target) as client:
             while not self._stop.wait(SEND_INTERVAL_S):
                 self._send(client)
             self._send(client)
@@ -82,9 +78,9 @@ class SpanSender:
         if not spans:
             return
         try:
-            post_spans(client, self._target, self._origin, spans)
+            trace_push.post_spans(client, self._target, self._origin, spans)
             self._has_failed = False
-        except TracesNotSent as error:
+        except trace_push.TracesNotSent as error:
             if not self._has_failed:
                 LOG.warning("spans of this process are dropped: %s", error)
             self._has_failed = True

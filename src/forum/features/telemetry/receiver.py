@@ -23,15 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from forum.app.reported_costs import price_reported_call
 from forum.errors import ConcurrentUpdate, ForumError, Unavailable
-from forum.features.telemetry.decoding import (
-    JSON,
-    MAX_BODY_BYTES,
-    PROTOBUF,
-    ContentEncoding,
-    check_headers,
-    decode_message,
-    unpack_gzip,
-)
+from forum.features.telemetry import decoding
 from forum.features.telemetry.intake import MAX_REQUEST_SPANS, IntakeCounts, Report, TelemetryIntake
 from forum.features.telemetry.log_events import SkippedRecord, read_log_events
 from forum.features.telemetry.refusals import RefusedExport
@@ -106,10 +98,10 @@ def answer_export(intake: TelemetryIntake, request: ExportRequest, by: str) -> E
 
 def unpack_export(request: ExportRequest) -> tuple[ExportForm, bytes]:
     """Return the body of a request without its encoding.  Raises `RefusedExport`."""
-    media_type, encoding = check_headers(request.content_type, request.content_encoding)
+    media_type, encoding = decoding.check_headers(request.content_type, request.content_encoding)
     body = request.body
-    if encoding is ContentEncoding.GZIP:
-        body = unpack_gzip(body, MAX_BODY_BYTES)
+    if encoding is decoding.ContentEncoding.GZIP:
+        body = decoding.unpack_gzip(body, decoding.MAX_BODY_BYTES)
     return ExportForm(request.signal, media_type), body
 
 
@@ -120,12 +112,12 @@ def read_export(body: bytes, form: ExportForm) -> ReadExport:
         match form.signal:
             case Signal.TRACES:
                 traces = ExportTraceServiceRequest()
-                malformed = decode_message(body, form.media_type, traces)
+                malformed = decoding.decode_message(body, form.media_type, traces)
                 size = sum(len(s.spans) for r in traces.resource_spans for s in r.scope_spans)
                 reports: Iterable[Report] = chain(read_spans(traces, price_call), malformed)
             case Signal.LOGS:
                 logs = ExportLogsServiceRequest()
-                malformed = decode_message(body, form.media_type, logs)
+                malformed = decoding.decode_message(body, form.media_type, logs)
                 size = sum(len(s.log_records) for r in logs.resource_logs for s in r.scope_logs)
                 reports = chain(read_log_events(logs, price_call), malformed)
         size += len(malformed)
@@ -148,9 +140,9 @@ def record_export(
     except ForumError as error:
         return refusal_of(error, request.content_type)
     response = _response(request.signal, counts)
-    if check_headers(request.content_type, request.content_encoding)[0] == JSON:
-        return ExportAnswer(200, JSON, msgspec.json.encode(MessageToDict(response)))
-    return ExportAnswer(200, PROTOBUF, response.SerializeToString())
+    if decoding.check_headers(request.content_type, request.content_encoding)[0] == decoding.JSON:
+        return ExportAnswer(200, decoding.JSON, msgspec.json.encode(MessageToDict(response)))
+    return ExportAnswer(200, decoding.PROTOBUF, response.SerializeToString())
 
 
 def _response(
@@ -196,10 +188,10 @@ def refusal_of(error: ForumError, content_type: str) -> ExportAnswer:
 
 def refuse_export(status: int, why: str, content_type: str, retry_after: int = 0) -> ExportAnswer:
     """Return an answer with a `google.rpc.Status`, in the form of the request (OTLP, failures)."""
-    if content_type.partition(";")[0].strip().lower() == JSON:
-        body, media_type = msgspec.json.encode({"message": why}), JSON
+    if content_type.partition(";")[0].strip().lower() == decoding.JSON:
+        body, media_type = msgspec.json.encode({"message": why}), decoding.JSON
     else:
-        body, media_type = encode_status(why), PROTOBUF
+        body, media_type = encode_status(why), decoding.PROTOBUF
     return ExportAnswer(status, media_type, body, retry_after)
 
 

@@ -11,18 +11,9 @@ from starlette.routing import Route
 
 from forum.app import Forum
 from forum.errors import ForumError
+from forum.features.telemetry import receiver
 from forum.features.telemetry.decoding import JSON, MAX_BODY_BYTES
 from forum.features.telemetry.intake import IntakeRules, TelemetryIntake
-from forum.features.telemetry.receiver import (
-    ExportAnswer,
-    ExportRequest,
-    Signal,
-    read_export,
-    record_export,
-    refusal_of,
-    refuse_export,
-    unpack_export,
-)
 from forum.features.telemetry.section import TelemetrySection
 from forum.limits.off_loop import read_by_size, run_in_body_thread
 
@@ -55,58 +46,58 @@ def make_otlp_routes(forum: Forum, authenticate: Authenticate) -> list[Route]:
     """Return the routes `/v1/traces` and `/v1/logs` over a ledger that is open for writing."""
     holder = IntakeHolder(forum)
 
-    def route(signal: Signal) -> Route:
+    def route(signal: receiver.Signal) -> Route:
         async def handle(request: Request) -> Response:
             by = await authenticate(request)
             if by is None:
-                refused = refuse_export(401, "show a key", _content_type(request))
+                refused = receiver.refuse_export(401, "show a key", _content_type(request))
                 return to_response(refused, _UNAUTHORIZED)
             try:
                 body = await _read_body(request)
             except TimeoutError:
                 why = f"the body did not come within {_BODY_TIMEOUT_S:.0f} s"
-                return to_response(refuse_export(408, why, _content_type(request)))
+                return to_response(receiver.refuse_export(408, why, _content_type(request)))
             if body is None:
                 why = f"at most {MAX_BODY_BYTES} bytes"
-                return to_response(refuse_export(413, why, _content_type(request)))
+                return to_response(receiver.refuse_export(413, why, _content_type(request)))
             export = read_request(request, signal, body)
             return to_response(await answer_by_size(holder.get(), export, by))
 
         return Route(signal.value, handle, methods=["POST"])
 
-    return [route(signal) for signal in Signal]
+    return [route(signal) for signal in receiver.Signal]
 
 
 async def answer_by_size(
     intake: TelemetryIntake,
-    request: ExportRequest,
+    request: receiver.ExportRequest,
     by: str,
     unpacked: Callable[[int], None] = lambda _: None,
-) -> ExportAnswer:
+) -> receiver.ExportAnswer:
     """Record what an exporter sends, whatever its size.
 
     `unpacked` is told the size of a body that was packed, and may raise an error.  Raises
     `BodyTooExpensive`, `WorkerLost`.
     """
     try:
-        form, body = await run_in_body_thread(lambda: unpack_export(request))
+        form, body = await run_in_body_thread(lambda: receiver.unpack_export(request))
     except ForumError as error:
-        return refusal_of(error, request.content_type)
+        return receiver.refusal_of(error, request.content_type)
     if body is not request.body:
         unpacked(len(body))
     # Reading JSON into messages is slow: it counts as a larger body.
     size = len(body) * (_JSON_WEIGHT if form.media_type == JSON else 1)
-    export = await read_by_size(read_export, body, form, size=size)
-    return await run_in_threadpool(record_export, intake, request, export, by)
+    export = await read_by_size(receiver.read_export, body, form, size=size)
+    return await run_in_threadpool(receiver.record_export, intake, request, export, by)
 
 
-def read_request(request: Request, signal: Signal, body: bytes) -> ExportRequest:
+def read_request(request: Request, signal: receiver.Signal, body: bytes) -> receiver.ExportRequest:
     """Return a request of an exporter from one of Starlette's."""
     encoding = request.headers.get("content-encoding", "")
-    return ExportRequest(signal, _content_type(request), encoding, body)
+    return receiver.ExportRequest(signal, _content_type(request), encoding, body)
 
 
-def to_response(answer: ExportAnswer, headers: dict[str, str] | None = None) -> Response:
+def to_response(answer: receiver.ExportAnswer, headers: dict[str, str] | None = None) -> Response:
     """Return an answer as a response of Starlette's."""
     both = {**answer.headers, **(headers or {})}
     return Response(answer.body, answer.status, both, answer.media_type)

@@ -21,18 +21,8 @@ from forum.features.telemetry.attributes import (
 )
 from forum.ledger.kinds import Outcome
 from forum.ledger.strand import Attachment
+from forum.runs import report_kinds
 from forum.runs.report_drafts import names_body
-from forum.runs.report_kinds import (
-    A_MODEL,
-    A_PROVIDER,
-    AN_AGENT,
-    AN_ERROR,
-    Names,
-    Operation,
-    ReportStepFacts,
-    derive_name,
-    label_name,
-)
 
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _SAMPLING_THRESHOLD = "th:"
@@ -76,7 +66,7 @@ class ReportedSpan(msgspec.Struct, frozen=True):
     """What tells runs apart: the trace id, or a digest of the session, in hexadecimal."""
     id: str
     """The id within the trace, in hexadecimal."""
-    facts: ReportStepFacts
+    facts: report_kinds.ReportStepFacts
     bodies: tuple[Attachment, ...]
     source: SpanSource
     is_meaningful: bool
@@ -242,7 +232,7 @@ class StepReader:
         )
         self._error_event = "\n".join(str(part) for part in parts if part)
 
-    def find_operation(self, span_name: str) -> Operation:
+    def find_operation(self, span_name: str) -> report_kinds.Operation:
         """Return what the step does, by an attribute or else by the name of its span."""
         for name in dialects.OPERATION_NAMES:
             operation = dialects.OPERATIONS.get(str(self._attributes.rest.get(name, "")).lower())
@@ -256,8 +246,8 @@ class StepReader:
                 if operation is not None:
                     return operation
         if any(name in self._attributes.rest for name in dialects.TOOL[:2]):
-            return Operation.TOOL
-        return Operation.STEP
+            return report_kinds.Operation.TOOL
+        return report_kinds.Operation.STEP
 
     def take_plain_end(self) -> tuple[int, str, str]:
         """Return duration in milliseconds, code and error of an event; 0 and "" if it has none."""
@@ -270,7 +260,7 @@ class StepReader:
     def finish(  # noqa: PLR0913  each is a fact of the step
         self,
         *,
-        op: Operation,
+        op: report_kinds.Operation,
         name: str,
         outcome: Outcome,
         code: str,
@@ -281,35 +271,40 @@ class StepReader:
         micros: int,
         dropped: int,
         price: PriceCall,
-    ) -> tuple[ReportStepFacts, tuple[Attachment, ...]]:
+    ) -> tuple[report_kinds.ReportStepFacts, tuple[Attachment, ...]]:
         """Return the facts and the bodies of the step."""
         take = self._attributes.take_text
         entity = take(dialects.ENTITY)
-        name = (take(dialects.TOOL) if op is Operation.TOOL else "") or entity or name or op.value
-        agent = take(dialects.AGENT) or (entity if op is Operation.AGENT else "")
+        name = (
+            (take(dialects.TOOL) if op is report_kinds.Operation.TOOL else "")
+            or entity
+            or name
+            or op.value
+        )
+        agent = take(dialects.AGENT) or (entity if op is report_kinds.Operation.AGENT else "")
         model = take(dialects.MODEL, *self._plain(dialects.PLAIN_MODEL))
         provider = take(dialects.PROVIDER) or (dialects.PLAIN_PROVIDER if self._is_plain else "")
         # Agents report the sum of their calls, too: only a call counts, or tokens count twice.
-        usage = self._take_usage() if op is Operation.MODEL else TokenUsage(0, 0, 0, 0)
+        usage = self._take_usage() if op is report_kinds.Operation.MODEL else TokenUsage(0, 0, 0, 0)
         cost = price(model, provider, usage) if model and any(usage) else Cost(0, "")
         bodies, cut = self._bodies(error)
-        names = Names(name, agent, model, provider, code=code)
-        facts = ReportStepFacts(
+        names = report_kinds.Names(name, agent, model, provider, code=code)
+        facts = report_kinds.ReportStepFacts(
             op=op,
-            name=label_name(name, op),
+            name=report_kinds.label_name(name, op),
             outcome=outcome,
             span=span,
             within=within,
             began=began,
             micros=micros,
-            agent=label_name(agent, AN_AGENT) if agent else "",
-            model=derive_name(model, A_MODEL),
-            provider=derive_name(provider, A_PROVIDER),
+            agent=report_kinds.label_name(agent, report_kinds.AN_AGENT) if agent else "",
+            model=report_kinds.derive_name(model, report_kinds.A_MODEL),
+            provider=report_kinds.derive_name(provider, report_kinds.A_PROVIDER),
             input_tokens=usage.input,
             output_tokens=usage.output,
             usd=cost.usd,
             prices=cost.prices,
-            code=label_name(code, AN_ERROR) if code else "",
+            code=report_kinds.label_name(code, report_kinds.AN_ERROR) if code else "",
             cut=to_count(dropped + cut),
         )
         return facts, (*bodies, *names_body(names))

@@ -20,17 +20,9 @@ from forum import __version__
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.log import LocatedEntry
-from forum.runs import kinds
+from forum.runs import kinds, report_kinds
 from forum.runs.conversation.decoder import decode_body, describe_attachment
 from forum.runs.conversation.messages import ChatRole, DecodedBody
-from forum.runs.report_kinds import (
-    TRACE_RUN_PREFIX,
-    Operation,
-    Provenance,
-    ReportBeginFacts,
-    ReportSourceFacts,
-    ReportStepFacts,
-)
 from forum.runs.spending import CallCost, fold_cost
 from forum.units import NANO_USD
 
@@ -43,13 +35,13 @@ ReadBody = Callable[[LocatedEntry, str], bytes | None]
 """Returns a body of an entry, or None if it is not there."""
 
 _OPERATIONS: Final = {
-    Operation.MODEL: ("chat", "LLM"),
-    Operation.TOOL: ("execute_tool", "TOOL"),
-    Operation.AGENT: ("invoke_agent", "AGENT"),
-    Operation.RETRIEVAL: ("retrieval", "RETRIEVER"),
-    Operation.GUARDRAIL: ("guardrail", "GUARDRAIL"),
-    Operation.HANDOFF: ("handoff", "CHAIN"),
-    Operation.STEP: ("step", "CHAIN"),
+    report_kinds.Operation.MODEL: ("chat", "LLM"),
+    report_kinds.Operation.TOOL: ("execute_tool", "TOOL"),
+    report_kinds.Operation.AGENT: ("invoke_agent", "AGENT"),
+    report_kinds.Operation.RETRIEVAL: ("retrieval", "RETRIEVER"),
+    report_kinds.Operation.GUARDRAIL: ("guardrail", "GUARDRAIL"),
+    report_kinds.Operation.HANDOFF: ("handoff", "CHAIN"),
+    report_kinds.Operation.STEP: ("step", "CHAIN"),
 }
 """The operation in the conventions of OpenTelemetry, and the kind in those of OpenInference."""
 
@@ -78,8 +70,8 @@ class ExportedSpan(msgspec.Struct):
 
 def trace_id_of(run: str) -> bytes:
     """Return the id of the trace of a run."""
-    if run.startswith(TRACE_RUN_PREFIX):
-        trace = run.removeprefix(TRACE_RUN_PREFIX).partition(".")[0]
+    if run.startswith(report_kinds.TRACE_RUN_PREFIX):
+        trace = run.removeprefix(report_kinds.TRACE_RUN_PREFIX).partition(".")[0]
         if len(trace) == 32:
             return bytes.fromhex(trace)
     try:
@@ -130,13 +122,13 @@ class _RunExporter:
         self._handlers: dict[type, Callable[[LocatedEntry], None]] = {
             RunOpenFacts: self._open_root,
             kinds.AcceptedFacts: self._describe_request,
-            ReportSourceFacts: self._describe_source,
+            report_kinds.ReportSourceFacts: self._describe_source,
             kinds.CallFacts: self._open_call,
             kinds.IntentFacts: self._open_call,
             kinds.ReplyFacts: self._close_call,
             kinds.OutcomeFacts: self._close_call,
-            ReportBeginFacts: self._begin_step,
-            ReportStepFacts: self._end_step,
+            report_kinds.ReportBeginFacts: self._begin_step,
+            report_kinds.ReportStepFacts: self._end_step,
             RunCloseFacts: self._close_run,
             **dict.fromkeys(_EVENTS, self._add_event),
         }
@@ -179,7 +171,7 @@ class _RunExporter:
     def _describe_request(self, located: LocatedEntry) -> None:
         facts: kinds.AcceptedFacts = located.entry.facts
         attributes = {
-            "forum.provenance": Provenance.DRIVEN.value,
+            "forum.provenance": report_kinds.Provenance.DRIVEN.value,
             "forum.parent_run": facts.parent_run,
             "forum.parent_task": facts.parent_task,
             "forum.fork_run": facts.fork_run,
@@ -187,7 +179,7 @@ class _RunExporter:
         _put(self._open[_ROOT], attributes)
 
     def _describe_source(self, located: LocatedEntry) -> None:
-        facts: ReportSourceFacts = located.entry.facts
+        facts: report_kinds.ReportSourceFacts = located.entry.facts
         # The actor of the opening is who records the run; that of the source is the program.
         self._open[_ROOT].name = f"invoke_workflow {located.entry.actor}"
         attributes = {
@@ -319,21 +311,24 @@ class _RunExporter:
     def _add_reported(self, index: int) -> None:
         ids = {first.entry.facts.span: first.leaf[:8] for first, _ in self._reported}
         for first, last in self._reported:
-            facts: ReportStepFacts = last.entry.facts
+            facts: report_kinds.ReportStepFacts = last.entry.facts
             parent = ids.get(facts.within, self._root_id)
             self._done.append(ExportedSpan(self._reported_span(first, last, parent), index))
 
     def _reported_span(self, first: LocatedEntry, last: LocatedEntry, parent: bytes) -> Span:
-        facts: ReportStepFacts = last.entry.facts
+        facts: report_kinds.ReportStepFacts = last.entry.facts
         operation, kind = _OPERATIONS[facts.op]
-        own = {Operation.MODEL: facts.model, Operation.AGENT: facts.agent}.get(facts.op, "")
+        own = {
+            report_kinds.Operation.MODEL: facts.model,
+            report_kinds.Operation.AGENT: facts.agent,
+        }.get(facts.op, "")
         subject = own or facts.name
         span = self._start(first, f"{operation} {subject}", first.leaf[:8], parent)
         if facts.began:
             # The clock of the program; `forum.entry` leads to the time of the record.
             span.start_time_unix_nano = facts.began * _NANOSECONDS
         span.end_time_unix_nano = span.start_time_unix_nano + facts.micros * _NANOSECONDS
-        is_tool = facts.op is Operation.TOOL
+        is_tool = facts.op is report_kinds.Operation.TOOL
         inputs = "gen_ai.tool.call.arguments" if is_tool else "gen_ai.input.messages"
         outputs = "gen_ai.tool.call.result" if is_tool else "gen_ai.output.messages"
         _put(

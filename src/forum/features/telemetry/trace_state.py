@@ -15,14 +15,7 @@ from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import RunCloseFacts
 from forum.ledger.log import Ledger, read_body
 from forum.ledger.strand import Strand
-from forum.runs.report_kinds import (
-    TRACE_RUN_PREFIX,
-    GapReason,
-    ReportGapFacts,
-    ReportProvenance,
-    ReportSourceFacts,
-    ReportStepFacts,
-)
+from forum.runs import report_kinds
 
 _MAX_CACHED_IDS: Final = 200_000
 """Ids of spans in memory, over all traces; at about 150 bytes each."""
@@ -41,7 +34,7 @@ class TraceState:
 
     def __init__(self, trace: str, by: str) -> None:
         self.trace, self.by = trace, by
-        self.run = f"{TRACE_RUN_PREFIX}{trace}"
+        self.run = f"{report_kinds.TRACE_RUN_PREFIX}{trace}"
         self.number = 1
         """The runs of a trace are numbered: a closed or full one is continued by another."""
         self.continues = ""
@@ -75,7 +68,7 @@ class TraceState:
         """Continue with another run; the current one is closed or full."""
         self.continues = self.run
         self.number += 1
-        self.run = f"{TRACE_RUN_PREFIX}{self.trace}.{self.number}"
+        self.run = f"{report_kinds.TRACE_RUN_PREFIX}{self.trace}.{self.number}"
         self.main, self.spans = None, 0
 
 
@@ -101,8 +94,8 @@ def _is_foreign(ledger: Ledger, run: str, by: str) -> bool:
     data = ledger.store.read_strand(run, MAIN_STRAND)
     facts = [entry.facts for entry in map(ledger.kinds.read, islice(data, 2))]
     return bool(facts) and not any(
-        isinstance(fact, ReportSourceFacts)
-        and fact.told is ReportProvenance.REPORTED
+        isinstance(fact, report_kinds.ReportSourceFacts)
+        and fact.told is report_kinds.ReportProvenance.REPORTED
         and fact.by == by
         for fact in facts
     )
@@ -118,10 +111,12 @@ def _read_run(ledger: Ledger, state: TraceState) -> bool:
     for data in ledger.store.read_strand(state.run, MAIN_STRAND):
         entry = ledger.kinds.read(data)
         is_over |= _read_main_entry(ledger, state, entry)
-        has_trace |= isinstance(entry.facts, ReportSourceFacts) and bool(entry.facts.trace)
+        has_trace |= isinstance(entry.facts, report_kinds.ReportSourceFacts) and bool(
+            entry.facts.trace
+        )
     for position, data in ledger.store.entries_of_run(state.run):
         facts = ledger.kinds.read(data).facts if position.strand != MAIN_STRAND else None
-        if isinstance(facts, ReportStepFacts):
+        if isinstance(facts, report_kinds.ReportStepFacts):
             state.add_span(facts.span, facts.within, is_root=has_trace and not facts.within)
     return is_over
 
@@ -129,12 +124,12 @@ def _read_run(ledger: Ledger, state: TraceState) -> bool:
 def _read_main_entry(ledger: Ledger, state: TraceState, entry: Entry[Any]) -> bool:
     """Read an entry of `main`; return whether the run takes no more spans after it."""
     facts = entry.facts
-    if isinstance(facts, ReportGapFacts):
-        state.is_sampled |= facts.why is GapReason.SAMPLED
+    if isinstance(facts, report_kinds.ReportGapFacts):
+        state.is_sampled |= facts.why is report_kinds.GapReason.SAMPLED
         body = read_body(ledger.store, entry, "spans") if entry.bodies else None
         if body is not None:
             state.left_out.update(msgspec.json.decode(body, type=list[str]))
-        return facts.why is GapReason.LIMIT
+        return facts.why is report_kinds.GapReason.LIMIT
     return isinstance(facts, RunCloseFacts)
 
 

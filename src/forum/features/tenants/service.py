@@ -129,7 +129,7 @@ class TenantFolders(ServedTenants):
 
     def _find_database(self, settings: Settings, origin: str) -> str:
         """Return the address of the database in which the log of a tenant is, for the operator."""
-        from forum.stores.postgres import find_database
+        from forum.stores.postgres_reader import find_database
 
         return find_database(self.operator.database or "", origin, settings.databases)
 

@@ -8,8 +8,8 @@ sends carry a number that is drawn anew in each process: no data can contain the
 `guard_streams` covers what does not call `echo`: errors of click, logs, warnings and tracebacks.
 """
 
+import os
 import re
-import secrets
 import sys
 from collections.abc import Iterable
 from io import TextIOWrapper
@@ -19,7 +19,8 @@ import click
 
 from forum.untrusted_text import escape_json_line, escape_line
 
-_NUMBER = secrets.randbits(64)
+# As `secrets` draws it; loading that module costs a tenth of `forum --help`.
+_NUMBER = int.from_bytes(os.urandom(8))
 # Of the form of other sequences, so that click recognizes and removes them where there is no color.
 _split_at_sequences = re.compile(rf"\x1b\[{_NUMBER};([0-9;]*[AJmr])").split
 _is_plain = re.compile(r"[ -~]*+").fullmatch

@@ -35,7 +35,7 @@ from forum.features import FEATURES
 from forum.installation import install_command
 from forum.ledger.log import check_strand_head
 from forum.ledger.own_entries import REMEMBERED_STRANDS
-from forum.ledger.ports import Reader, Store
+from forum.ledger.ports import EntryReader, Store, StoreProbe
 from forum.runs.cli_agents import CliAgent, cli_agent_of
 from forum.runs.model_weights import MINILM, SMOLLM2
 from forum.runs.policy import Command, McpServer, ToolSpec, model_of
@@ -522,7 +522,7 @@ def _check_ledger(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("ledger", text)
 
 
-def _warn_unsigned(store: Store, text: str) -> DoctorFinding:
+def _warn_unsigned(store: StoreProbe, text: str) -> DoctorFinding:
     """Warn of entries that nobody signs: the lock of the signer may be a stuck process's."""
     holder = store.find_sequencer()
     if holder is None:
@@ -573,7 +573,7 @@ def _check_writers(context: Installation) -> Iterator[DoctorFinding]:
         yield _ok("writers", f"entries are signed only with a tag of {short_path(path)}")
 
 
-def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:
+def _oldest_unsigned(reader: EntryReader, signed: int, size: int) -> int | None:
     if signed < size:
         return _time_of(next(reader.entries(signed, signed + 1), None))
     return _time_of(next(reader.unsequenced_entries(), None))

@@ -15,7 +15,7 @@ from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import log
 from forum.ledger.body import text_content
 from forum.ledger.kinds import RedactionReason
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 from forum.ledger.redaction import find_redaction
 from forum.ledger.retention import BodyName
 from forum.runs.report_causes import within_finder
@@ -143,7 +143,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
     output.print_result("forum.entry/1", ledger_forms.entry_form(located), lines, as_json=as_json)
 
 
-def _explain_missing_body(reader: Reader, located: log.LocatedEntry, body: str) -> str:
+def _explain_missing_body(reader: EntryReader, located: log.LocatedEntry, body: str) -> str:
     """Return in words why a body is not stored."""
     redaction = find_redaction(reader, KINDS, BodyName(located.leaf.hex(), body))
     if redaction is None:

@@ -20,16 +20,9 @@ from forum.runs.agent_inspection import AgentInspection
 from forum.runs.model_weights import MODEL_WEIGHTS
 from forum.runs.policy import Agent, Policy, Role
 from forum.runs.role_assignment import build_team_policy, is_independent
-from forum.surfaces.cli import EXIT_FAILED, common_options, submit_options
+from forum.surfaces.cli import EXIT_FAILED, common_options, output, submit_options
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.environment_models import echo_offer, offered_models
-from forum.surfaces.cli.output import (
-    make_progress_bar,
-    print_json,
-    print_result,
-    terminal_width,
-    with_heading,
-)
 from forum.surfaces.schemas.models import (
     AgentView,
     ModelsCheckForm,
@@ -91,11 +84,11 @@ def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> 
     weights = [weights_form(each) for each in inspect_weights()]
     if as_json:
         members = msgspec.structs.asdict(models_form(lines, independent=apart))
-        print_json("forum.models/1", ModelsCheckForm(**members, weights=tuple(weights)))
+        output.print_json("forum.models/1", ModelsCheckForm(**members, weights=tuple(weights)))
     else:
         for number, line in enumerate(lines):
             echo(*[""] * bool(number), *_block(line))
-        echo(*with_heading("weights", [_weights_line(each) for each in weights]))
+        echo(*output.with_heading("weights", [_weights_line(each) for each in weights]))
     if not configured.agents and not agents.names_default:
         echo(_NO_AGENT, err=True)
     elif not apart:
@@ -131,7 +124,7 @@ def _ask_agent(line: AgentView, agent: Agent, settings: Settings) -> AgentView:
 
 
 def _block(line: AgentView) -> list[str]:
-    agent, room = line.found, terminal_width() - 13
+    agent, room = line.found, output.terminal_width() - 13
     mark, color = ("✓", "green") if line.is_usable else ("✗", "red")
     facts = [
         ("model", f"{agent.model} ({agent.kind}) at {agent.where}"),
@@ -243,7 +236,7 @@ def pull(name: str, source: str | Path | None, *, as_json: bool) -> None:
     pulled = pull_weights(model, source or model.hub_url, tell, progress)
     (weights,) = (weights_form(each) for each in inspect_weights() if each.model == model)
     form = PulledWeightsForm(weights, tuple(pulled))
-    print_result("forum.weights/1", form, _pulled_lines(form), as_json=as_json)
+    output.print_result("forum.weights/1", form, _pulled_lines(form), as_json=as_json)
 
 
 def _ignore(*_arguments: object) -> None:
@@ -258,7 +251,7 @@ def _make_pull_progress() -> Callable[[str, int, int], None]:
         total = -(-size // 1_000_000)
         if name not in bars:
             common_options.echo_info(f"{name}: {total} MB")
-            bars[name] = make_progress_bar(name, " MB")
+            bars[name] = output.make_progress_bar(name, " MB")
         # Rounded down, so that the bar is full only at the end.
         bars[name](total if done == size else done // 1_000_000, total)
 

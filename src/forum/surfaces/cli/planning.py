@@ -104,15 +104,15 @@ def record_for_operator(schema: str, request: str, form: StructT) -> StructT:
 
 def print_plan(form: PlanForm) -> None:
     """Print a plan as text."""
-    echo(_line("lane", _describe_lane(form)))
+    echo(*_line("lane", _describe_lane(form)))
     if form.team:
-        echo(_line("tasks", "a team plans them when the run begins"))
+        echo(*_line("tasks", "a team plans them when the run begins"))
     for task in form.tasks:
         _print_task(task, "")
-    echo(_line("judged", "yes" if form.judged else "no; --team plans and judges"))
-    echo(_line("limits", _describe_cap(form.cap)))
+    echo(*_line("judged", "yes" if form.judged else "no; --team plans and judges"))
+    echo(*_line("limits", _describe_cap(form.cap)))
     if form.gates:
-        echo(_line("approval", f"of {', '.join(form.gates)}"))
+        echo(*_line("approval", f"of {', '.join(form.gates)}"))
 
 
 def _print_task(task: PlannedForm, indent: str) -> None:
@@ -127,8 +127,8 @@ def _print_task(task: PlannedForm, indent: str) -> None:
         seats = ", ".join(agent or "the default agent" for agent in task.panel.agents)
         options = f" on {' / '.join(task.decide)}" if task.decide else ""
         who = first_line(f"a {task.panel.protocol}{options} ({seats})", _MAX_TEXT)
-    echo(_line("task", f"{indent}{task.id}{lane}, by {who}{needs}"))
-    echo(_line("", f"{indent}{first_line(task.instruction, _MAX_TEXT - len(indent))}"))
+    echo(*_line("task", f"{indent}{task.id}{lane}, by {who}{needs}"))
+    echo(*_line("", f"{indent}{first_line(task.instruction, _MAX_TEXT - len(indent))}"))
     for inner in task.tasks:
         _print_task(inner, f"{indent}  ")
 
@@ -151,5 +151,5 @@ def _describe_cap(cap: CapForm) -> str:
     return ", ".join(filter(None, limits)) or "none"
 
 
-def _line(name: str, words: str) -> str:
-    return wrap_text(words, _WIDTH, f"{name:<9} ", " " * 10)
+def _line(name: str, words: str) -> list[str]:
+    return wrap_text(words, _WIDTH, f"{name:<9} ", " " * 10).split("\n")

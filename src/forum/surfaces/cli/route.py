@@ -87,27 +87,27 @@ def print_route(roster: Roster, result: Route, follows: RouteNext) -> None:
     sure = f"{result.confidence:.0%} sure"
     if result.lane:
         echo(f"{style(result.lane, fg='green', bold=True)}  {sure}")
-        echo(
-            wrap_text(
-                strip_control_characters(roster.by_name[result.lane].does), _WIDTH, "  ", "  "
-            )
-        )
+        echo(*_wrap(strip_control_characters(roster.by_name[result.lane].does), "  ", "  "))
     else:
         why = "no lane fits" if result.nearest == ELSEWHERE else "no lane is sure enough"
         is_left = follows is RouteNext.CLASSIFIER
         result_words = "left to the Classifier" if is_left else "no lane"
         echo(f"{style(result_words, fg='yellow', bold=True)}: {why}, {sure}")
-        echo(_line("nearest", _describe_lane(roster, result.nearest)))
-    echo(_line("runner-up", _describe_lane(roster, result.runner_up)))
+        echo(*_line("nearest", _describe_lane(roster, result.nearest)))
+    echo(*_line("runner-up", _describe_lane(roster, result.runner_up)))
     echo(f"  margin     {result.margin:.2f}, by the {result.rung} rung")
     if follows is not RouteNext.LANE:
-        echo(_line("submit", explain_next_step(follows)))
+        echo(*_line("submit", explain_next_step(follows)))
     for item in result.evidence[:_SHOWN]:
         echo(f"  {item.weight:+9.2f}  {strip_control_characters(item.feature)}")
 
 
-def _line(name: str, words: str) -> str:
-    return wrap_text(words, _WIDTH, f"  {name:<9}  ", " " * 13)
+def _line(name: str, words: str) -> list[str]:
+    return _wrap(words, f"  {name:<9}  ", " " * 13)
+
+
+def _wrap(words: str, first: str, rest: str) -> list[str]:
+    return wrap_text(words, _WIDTH, first, rest).split("\n")
 
 
 def _describe_lane(roster: Roster, name: str) -> str:

@@ -15,28 +15,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from forum.app import Forum, RunView, now, reported_runs
-from forum.app.formatting import (
-    Status,
-    answer_with_headline,
-    ballot_turn,
-    build_task_tree,
-    describe_care,
-    describe_turns,
-    exit_status,
-    explain_failure,
-    explain_run_state,
-    explain_task_state,
-    first_line,
-    last_agent_name,
-    panel_turns,
-    pluralize,
-    short_id,
-    strip_control_characters,
-    task_duration,
-    turn_name,
-    work_tasks,
-)
+from forum.app import Forum, RunView, formatting, now, reported_runs
 from forum.errors import StoreFailed
 from forum.runs import run_fold
 from forum.runs.kinds import ROLE_PREFIX, StopReason
@@ -49,12 +28,7 @@ from forum.surfaces.cli.panel_lines import dissent_lines
 from forum.surfaces.cli.report_view import span_lines
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
-from forum.surfaces.schemas.panels import (
-    MAX_SPOKEN_CHARS,
-    SpokenTurn,
-    deliberation_form,
-    spoken_turns,
-)
+from forum.surfaces.schemas import panels
 from forum.surfaces.schemas.runs import run_form
 from forum.units import format_count, format_duration, format_price, format_usd
 
@@ -131,12 +105,16 @@ def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     # No worker carries out a run that another program reports.
     if state.outcome is None and not state.is_reported and not forum.reads.has_workers:
         common_options.echo_error(
-            f"no worker is running; carry it out: forum resume {short_id(run)}"
+            f"no worker is running; carry it out: forum resume {formatting.short_id(run)}"
         )
     try:
         forum.reads.follow_run(run, telling.show)
     except KeyboardInterrupt:
-        echo("", f"stopped watching; the run goes on: forum watch {short_id(run)}", err=True)
+        echo(
+            "",
+            f"stopped watching; the run goes on: forum watch {formatting.short_id(run)}",
+            err=True,
+        )
         raise SystemExit(128 + signal.SIGINT) from None
     telling.end()
     print_result_and_exit(forum, run, as_json=as_json)
@@ -149,13 +127,13 @@ def _interrupt_or_detach(
 
     Return the message to print, or "" if the run has ended meanwhile.
     """
-    short = short_id(run)
+    short = formatting.short_id(run)
     if carries_out(run):
         gone_on = f"interrupted; go on with: forum resume {short}{later(run)}"
         try:
             return gone_on if forum.runs.interrupt(run) else ""
         except StoreFailed as failure:
-            return f"{strip_control_characters(str(failure))}\n{_not_interrupted(short)}"
+            return f"{formatting.strip_control_characters(str(failure))}\n{_not_interrupted(short)}"
     if forum.reads.read_run(run).outcome is not None:
         return ""
     return f"stopped following; another process carries run {short} on: forum show {short}"
@@ -171,7 +149,8 @@ def _not_interrupted(short: str) -> str:
 @contextmanager
 def _slow_notice(run: str) -> Iterator[None]:
     """Print what a second Ctrl-C does, if interrupting the run takes longer than a second."""
-    words = f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(short_id(run))}"
+    then = _not_interrupted(formatting.short_id(run))
+    words = f"interrupting; press Ctrl-C again to quit. Then {then}"
     timer = Timer(1.0, echo, (words,), {"err": True})
     # A pending notice must not keep the process alive.
     timer.daemon = True
@@ -199,7 +178,7 @@ def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) ->
         print_json("forum.run/1", run_form(forum.reads.view_run(run)))
     else:
         echo(run)
-    echo(f"a forum worker carries it out; look: forum show {short_id(run)}", err=True)
+    echo(f"a forum worker carries it out; look: forum show {formatting.short_id(run)}", err=True)
 
 
 def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
@@ -207,36 +186,36 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
     view = forum.reads.view_run(run)
     if as_json:
         print_json("forum.run/1", run_form(view))
-    elif (answer := answer_with_headline(view)) is not None:
+    elif (answer := formatting.answer_with_headline(view)) is not None:
         print_bytes(answer)
     _print_end(view)
     if trouble:
-        common_options.echo_error(strip_control_characters(trouble))
+        common_options.echo_error(formatting.strip_control_characters(trouble))
     # A successful run does not hide the trouble: a script must see it in the exit status.
-    raise SystemExit(exit_status(view) or (EXIT_FAILED if trouble else 0))
+    raise SystemExit(formatting.exit_status(view) or (EXIT_FAILED if trouble else 0))
 
 
 def _print_end(view: RunView) -> None:
     mark, word, color = run_view.view_status(view)
     progress = _format_progress(view)
     lines = [f"{style(f'{mark} {word}', fg=color)}: {progress}"]
-    why = explain_failure(view)
-    if view.state.outcome is not None and (care := describe_care(view)):
+    why = formatting.explain_failure(view)
+    if view.state.outcome is not None and (care := formatting.describe_care(view)):
         lines.append(f"  {care}")
     lines += [f"  {reason}" for reason in _reasons(view, why)]
     lines += run_view.judgement_lines(view, terminal_width(), rejected_only=True)
-    form = deliberation_form(view)
+    form = panels.deliberation_form(view)
     lines += dissent_lines(form, terminal_width()) if form else []
     for run, gate in view.gates:
         lines += run_view.format_gate_advice(run, gate, view.at)
     if view.gates and not view.state.is_reported:
-        lines.append(f"then go on: forum resume {short_id(view.run)}")
-    well = exit_status(view) is Status.OK
+        lines.append(f"then go on: forum resume {formatting.short_id(view.run)}")
+    well = formatting.exit_status(view) is formatting.Status.OK
     # With --quiet a success is silent; everything else is printed.
     (common_options.echo_info if well else common_options.echo_error)(*lines)
     for words in filter(None, (why, _advise_on_cap(view))):
         common_options.echo_error(*wrap_lines(words, terminal_width()))
-    echo(f"see all of it: forum show {short_id(view.run)}", err=True)
+    echo(f"see all of it: forum show {formatting.short_id(view.run)}", err=True)
 
 
 _CAP_OPTIONS = {"usd": "--max-usd", "tokens": "--max-tokens", "calls": "--max-calls"}
@@ -254,24 +233,28 @@ def _advise_on_cap(view: RunView) -> str:
 
 def _reasons(view: RunView, failure: str) -> Iterator[str]:
     """Yield why a run is in its state, and why tasks failed, as far as `failure` does not say."""
-    reason = explain_run_state(view)
+    reason = formatting.explain_run_state(view)
     if reason and not failure and (view.state.interrupted or view.state.outcome is not None):
         yield reason
     for name in view.state.tasks:
         task = view.state.task(name)
         if task.state is run_fold.TaskState.FAILED:
-            why = strip_control_characters(" ".join(explain_task_state(view, task).split()))
+            why = formatting.strip_control_characters(
+                " ".join(formatting.explain_task_state(view, task).split())
+            )
             if why.rstrip(".") not in failure:
-                yield f"{turn_name(name)}: {why}"
+                yield f"{formatting.turn_name(name)}: {why}"
 
 
 def _format_progress(view: RunView) -> str:
     if view.state.is_reported:
-        known = f"{view.state.provenance}, {pluralize(len(view.state.report.spans), 'step')}"
+        known = (
+            f"{view.state.provenance}, {formatting.pluralize(len(view.state.report.spans), 'step')}"
+        )
         return f"{known}, {run_view.format_usage(view)}"
-    turns = panel_turns(view.state)
+    turns = formatting.panel_turns(view.state)
     done = run_view.format_task_progress(view.state) if view.state.planned else "no plan yet"
-    return f"{describe_turns(turns) if turns else done}, {run_view.format_usage(view)}"
+    return f"{formatting.describe_turns(turns) if turns else done}, {run_view.format_usage(view)}"
 
 
 class _LineProgress:
@@ -306,7 +289,7 @@ class _LineProgress:
         """Print what has changed."""
         first = not self._view.state.opened and state.begun < self._since
         self._view = view = replace(self._view, state=state, at=now())
-        turns = [turn.id for turn in panel_turns(state)]
+        turns = [turn.id for turn in formatting.panel_turns(state)]
         spoken = self._new_words(state)
         for name in turns or state.tasks:
             task = state.task(name)
@@ -317,8 +300,8 @@ class _LineProgress:
                     continue  # it ended before this command started
                 passed = format_duration(view.at - state.begun)
                 sealed = _describe_sealed_ballots(state, name)
-                line = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
-                echo(f"{passed:>8}  {line}", err=True)
+                line = f"{formatting.strip_control_characters(words)}{sealed}"
+                echo(f"{passed:>8}  {formatting.turn_name(name)}: {line}", err=True)
         for said in spoken:
             common_options.echo_info(said)
 
@@ -326,10 +309,10 @@ class _LineProgress:
 
     def _new_words(self, state: run_fold.Run) -> list[str]:
         """Return what a panel has said since the last call, as lines."""
-        if not panel_turns(state) or dict(state.lengths) == self._lengths:
+        if not formatting.panel_turns(state) or dict(state.lengths) == self._lengths:
             return []
         first, self._lengths = not self._lengths, dict(state.lengths)
-        spoken = spoken_turns(self._forum.reads.view_run(self._view.run))
+        spoken = panels.spoken_turns(self._forum.reads.view_run(self._view.run))
         fresh, self._heard = spoken[self._heard :], len(spoken)
         if first and state.outcome is not None and state.begun < self._since:
             return []  # the panel had ended before this command started
@@ -347,17 +330,17 @@ class _LineProgress:
                 ended = name in state.report.spans and state.report.spans[name].ended is not None
                 if not (first and ended):
                     passed = format_duration(self._view.at - state.begun)
-                    echo(f"{passed:>8}  {strip_control_characters(words)}", err=True)
+                    echo(f"{passed:>8}  {formatting.strip_control_characters(words)}", err=True)
 
     def end(self) -> None:
         """Do nothing: every change is already printed."""
 
 
-def _spoken_lines(turn: SpokenTurn, columns: int) -> list[str]:
+def _spoken_lines(turn: panels.SpokenTurn, columns: int) -> list[str]:
     """Return the words of a turn, wrapped below the name of the speaker."""
-    text = strip_control_characters(turn.text[:MAX_SPOKEN_CHARS])
-    cut = " …" if len(turn.text) > MAX_SPOKEN_CHARS else ""
-    speaker = style(f"{first_line(turn.speaker, 40)}:", bold=True)
+    text = formatting.strip_control_characters(turn.text[: panels.MAX_SPOKEN_CHARS])
+    cut = " …" if len(turn.text) > panels.MAX_SPOKEN_CHARS else ""
+    speaker = style(f"{formatting.first_line(turn.speaker, 40)}:", bold=True)
     indent = " " * 10
     paragraphs = f"{text}{cut}".splitlines()
     lines = [line for words in paragraphs for line in wrap_lines(words, columns, indent)]
@@ -375,25 +358,25 @@ def _describe_span(span: SpanRecord) -> str:
 def _describe_sealed_ballots(state: run_fold.Run, name: str) -> str:
     """Return how many ballots of the round are sealed, if a task has just sealed one."""
     task, passed = state.task(name), run_fold.TaskState.PASSED
-    mine = ballot_turn(task)
+    mine = formatting.ballot_turn(task)
     if mine is None or task.state is not passed:
         return ""
-    places = ((turn, ballot_turn(turn)) for turn in panel_turns(state))
+    places = ((turn, formatting.ballot_turn(turn)) for turn in formatting.panel_turns(state))
     turns = [turn for turn, place in places if place and place.round == mine.round]
     sealed = sum(turn.state is passed for turn in turns)
-    return f" ({sealed} of {pluralize(len(turns), 'ballot')})"
+    return f" ({sealed} of {formatting.pluralize(len(turns), 'ballot')})"
 
 
 def _describe_task(view: RunView, task: run_fold.TaskRun) -> str:
     """Return the progress of a task, in words that change whenever the progress does."""
     if task.state is run_fold.TaskState.PASSED:
         cost = f", {format_price(task.spent.usd)}" if task.spent.usd else ""
-        word = "ballot sealed" if ballot_turn(task) else "passed"
-        return f"{word} after {format_duration(task_duration(task, view.at))}{cost}"
+        word = "ballot sealed" if formatting.ballot_turn(task) else "passed"
+        return f"{word} after {format_duration(formatting.task_duration(task, view.at))}{cost}"
     facts = [
-        last_agent_name(task) if task.state is run_fold.TaskState.RUNNING else "",
+        formatting.last_agent_name(task) if task.state is run_fold.TaskState.RUNNING else "",
         f"attempt {task.attempts}" if task.attempts > 1 else "",
-        explain_task_state(view, task),
+        formatting.explain_task_state(view, task),
     ]
     details = ", ".join(fact for fact in facts if fact)
     return f"{task.state.value} ({details})" if details else task.state.value
@@ -515,16 +498,18 @@ def _rows(view: RunView) -> list[_ProgressRow]:
     """Return the rows: roles in order of their start, turns of a panel, and the tree of tasks."""
     state = view.state
     first = min(
-        (_started_at(state.tasks[name], view.at) for name in work_tasks(state)), default=view.at
+        (_started_at(state.tasks[name], view.at) for name in formatting.work_tasks(state)),
+        default=view.at,
     )
     roles = [task for name, task in state.tasks.items() if name.startswith(ROLE_PREFIX)]
     roles.sort(key=lambda task: _started_at(task, view.at))
     rows = [_row(view, state.task(role.id)) for role in roles]
-    rows += [_row(view, turn) for turn in panel_turns(state)]
+    rows += [_row(view, turn) for turn in formatting.panel_turns(state)]
     # Readers expect the order of time: roles that started before the first task go above the tree.
     before = sum(_started_at(role, view.at) < first for role in roles)
     tree = [
-        _row(view, state.task(node.id), node.branch) for node in build_task_tree(view.plan, state)
+        _row(view, state.task(node.id), node.branch)
+        for node in formatting.build_task_tree(view.plan, state)
     ]
     return rows[:before] + tree + rows[before:]
 
@@ -535,12 +520,12 @@ def _started_at(task: run_fold.TaskRun, at: int) -> int:
 
 def _row(view: RunView, task: run_fold.TaskRun, branch: str = "") -> _ProgressRow:
     spent = run_fold.sum_amounts(call.spent for call in task.calls if call.replied)
-    time = format_duration(task_duration(task, view.at)) if task.calls else ""
+    time = format_duration(formatting.task_duration(task, view.at)) if task.calls else ""
     cost, tokens = format_price(spent.usd), format_count(spent.tokens)
     figures = (time, "" if cost == "-" else cost, "" if tokens == "-" else f"{tokens} tok")
     return _ProgressRow(
         branch=branch,
-        id=turn_name(task.id).removeprefix(ROLE_PREFIX),
+        id=formatting.turn_name(task.id).removeprefix(ROLE_PREFIX),
         state=task.state,
         doing=_describe_activity(view, task),
         figures=figures,
@@ -550,16 +535,18 @@ def _row(view: RunView, task: run_fold.TaskRun, branch: str = "") -> _ProgressRo
 def _describe_activity(view: RunView, task: run_fold.TaskRun) -> str:
     """Return the agent and its activity, or why the task is not running."""
     if task.state is run_fold.TaskState.PASSED:
-        return last_agent_name(task)
+        return formatting.last_agent_name(task)
     if task.state is not run_fold.TaskState.RUNNING:
-        return strip_control_characters(explain_task_state(view, task))
+        return formatting.strip_control_characters(formatting.explain_task_state(view, task))
     again = f", try {task.attempts}" if task.attempts > 1 else ""
     if task.uses and task.uses[-1].happened is None:
-        return strip_control_characters(f"uses {task.uses[-1].intended.tool}{again}")
+        return formatting.strip_control_characters(f"uses {task.uses[-1].intended.tool}{again}")
     last = task.calls[-1].called if task.calls else None
     if last is not None and last.role and not task.id.startswith(ROLE_PREFIX):
-        return strip_control_characters(f"{last.role}: {last.agent or last.model}{again}")
-    return f"{last_agent_name(task)}{again}"
+        return formatting.strip_control_characters(
+            f"{last.role}: {last.agent or last.model}{again}"
+        )
+    return f"{formatting.last_agent_name(task)}{again}"
 
 
 def _collapse(rows: list[_ProgressRow], most: int) -> tuple[list[_ProgressRow], Counter[str]]:
@@ -593,10 +580,10 @@ def _line(
 ) -> str:
     mark, color = run_view.MARKS[row.state]
     mark = spinner if row.state is run_fold.TaskState.RUNNING else mark
-    head = first_line(row.id, name - len(row.branch) - 4)
+    head = formatting.first_line(row.id, name - len(row.branch) - 4)
     cells = [f"{f'  {row.branch}{mark} {head}':<{name}}"]
     if room:
-        cells.append(f"{first_line(row.doing, room):<{room}}")
+        cells.append(f"{formatting.first_line(row.doing, room):<{room}}")
     cells += [f"{row.figures[number]:>{size}}" for number, size in shown]
     line = "  ".join(cells).rstrip()
     if row.state is run_fold.TaskState.PENDING:

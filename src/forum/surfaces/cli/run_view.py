@@ -7,27 +7,7 @@ terminal.
 from collections.abc import Iterable, Mapping, Sequence
 
 from forum import units
-from forum.app import ListedRun, RunView
-from forum.app.formatting import (
-    TaskTreeNode,
-    build_task_tree,
-    count_passed_tasks,
-    describe_declined_team,
-    explain_failure,
-    explain_run_state,
-    explain_task_state,
-    first_line,
-    last_agent_name,
-    pluralize,
-    run_duration,
-    short_id,
-    strip_control_characters,
-    summarize_roles,
-    task_duration,
-    undecided_headline,
-    view_word,
-    work_tasks,
-)
+from forum.app import ListedRun, RunView, formatting
 from forum.app.reported_runs import describe_gaps, describe_provenance
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount
@@ -91,12 +71,12 @@ def listed_status(listed: ListedRun) -> tuple[str, str, str | None]:
 
 def view_status(view: RunView) -> tuple[str, str, str | None]:
     """Return the same for a run with its notes: a council may be split or blocked."""
-    return mark_word(view_word(view))
+    return mark_word(formatting.view_word(view))
 
 
 def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     """Return the tasks of a run as a table; of too many, the most urgent ones."""
-    twigs, hidden = _select(build_task_tree(view.plan, view.state), view.state, rows)
+    twigs, hidden = _select(formatting.build_task_tree(view.plan, view.state), view.state, rows)
     cells = [_cells(view, twig) for twig in twigs]
     if not cells:
         return []
@@ -116,10 +96,10 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
             lines.append(line.replace(mark, style(mark, fg=color), 1))
         else:
             lines.append(style(line, fg=color, dim=True if color is None else None))
-        reason = explain_task_state(view, task)
+        reason = formatting.explain_task_state(view, task)
         if reason:
             lead = f"  {twig.below}    "
-            text = first_line(reason, max(20, columns - len(lead)))
+            text = formatting.first_line(reason, max(20, columns - len(lead)))
             lines.append(lead + style(text, fg=color))
     if hidden:
         lines.append(f"  and {hidden} more tasks (--all shows them)")
@@ -132,18 +112,18 @@ _FIRST_NUMBER = 3
 """The first column with numbers, which are aligned to the right."""
 
 
-def _cells(view: RunView, twig: TaskTreeNode) -> tuple[str, ...]:
+def _cells(view: RunView, twig: formatting.TaskTreeNode) -> tuple[str, ...]:
     task = view.state.task(twig.id)
     spent = task.spent
     others = f" (+ {', '.join(twig.others)})" if twig.others else ""
     return (
         f"{twig.branch}{MARKS[task.state][0]} {twig.id}{others}",
         task.state.value,
-        first_line(last_agent_name(task), 24),
+        formatting.first_line(formatting.last_agent_name(task), 24),
         units.format_count(task.attempts),
         units.format_count(spent.tokens),
         units.format_price(spent.usd),
-        units.format_duration(task_duration(task, view.at)) if task.calls else "-",
+        units.format_duration(formatting.task_duration(task, view.at)) if task.calls else "-",
         str(view.entries.get(twig.id, "-")),
     )
 
@@ -166,19 +146,19 @@ def rank_by_urgency(
 
 
 def _select(
-    twigs: list[TaskTreeNode], state: run_fold.Run, rows: int
-) -> tuple[list[TaskTreeNode], int]:
+    twigs: list[formatting.TaskTreeNode], state: run_fold.Run, rows: int
+) -> tuple[list[formatting.TaskTreeNode], int]:
     """Keep the most urgent tasks if there are too many, without the tree; count the hidden ones."""
     if len(twigs) <= rows:
         return twigs, 0
     shown = sorted(rank_by_urgency([state.task(twig.id).state for twig in twigs])[:rows])
-    return [TaskTreeNode(twigs[n].id, "", "") for n in shown], len(twigs) - rows
+    return [formatting.TaskTreeNode(twigs[n].id, "", "") for n in shown], len(twigs) - rows
 
 
 def render_run(view: RunView, *, every: bool = False) -> list[str]:
     """Return the overview of a run."""
     columns, form = output.terminal_width(), deliberation_form(view)
-    planned = form or view.plan or work_tasks(view.state)
+    planned = form or view.plan or formatting.work_tasks(view.state)
     if view.state.is_reported:
         return _render_reported_run(view, columns, every=every)
     return [
@@ -213,7 +193,7 @@ def _render_reported_run(view: RunView, columns: int, *, every: bool) -> list[st
 
 
 def _why_lines(view: RunView, columns: int) -> list[str]:
-    lines = output.wrap_lines(explain_failure(view), columns)
+    lines = output.wrap_lines(formatting.explain_failure(view), columns)
     return ["", *(style(line, fg="red") for line in lines)] if lines else []
 
 
@@ -228,7 +208,7 @@ def head_lines(view: RunView, columns: int) -> list[str]:
             "as of",
             "" if view.until is None else f"entry {view.until}, {units.format_moment(view.at)}",
         ),
-        ("reason", explain_run_state(view)),
+        ("reason", formatting.explain_run_state(view)),
         ("request", "" if state.is_reported else _request_text(view)),
         ("title", view.title),
         # Of a run that Forum drives, each step is recorded: there is nothing to warn of.
@@ -236,24 +216,24 @@ def head_lines(view: RunView, columns: int) -> list[str]:
         ("source", _describe_source(state)),
         ("gaps", describe_gaps(state)),
         ("route", describe_route(state.routed) if state.routed else ""),
-        ("team", describe_declined_team(view)),
+        ("team", formatting.describe_declined_team(view)),
         ("begun", started),
         ("done", format_task_progress(state) if state.planned else ""),
         ("used", format_usage(view)),
     ]
     if state.accepted and state.accepted.fork_run:
         fork = state.accepted
-        facts.append(("fork of", f"{short_id(fork.fork_run)} at entry {fork.fork_index}"))
-    if state.about is not None:
-        facts.append(("about", f"the answer of {short_id(state.about.run)}"))
-    if state.accepted and state.accepted.parent_run:
         facts.append(
-            (
-                "within",
-                f"{short_id(state.accepted.parent_run)}, task {state.accepted.parent_task}",
-            )
+            ("fork of", f"{formatting.short_id(fork.fork_run)} at entry {fork.fork_index}")
         )
-    return lines + [f"  {name:<8} {first_line(text, columns - 11)}" for name, text in facts if text]
+    if state.about is not None:
+        facts.append(("about", f"the answer of {formatting.short_id(state.about.run)}"))
+    if state.accepted and state.accepted.parent_run:
+        parent = formatting.short_id(state.accepted.parent_run)
+        facts.append(("within", f"{parent}, task {state.accepted.parent_task}"))
+    return lines + [
+        f"  {name:<8} {formatting.first_line(text, columns - 11)}" for name, text in facts if text
+    ]
 
 
 def _request_text(view: RunView) -> str:
@@ -269,9 +249,9 @@ def _describe_source(state: run_fold.Run) -> str:
         source.by,
         source.framework,
         f"trace {source.trace}" if source.trace else "",
-        f"continues {short_id(source.continues)}" if source.continues else "",
+        f"continues {formatting.short_id(source.continues)}" if source.continues else "",
     ]
-    return strip_control_characters(", ".join(part for part in parts if part))
+    return formatting.strip_control_characters(", ".join(part for part in parts if part))
 
 
 def describe_route(routed: kinds.RouteFacts) -> str:
@@ -292,7 +272,7 @@ def format_usage(view: RunView) -> str:
     """Return what a run has used, with the limits that apply."""
     accepted = view.state.accepted
     limit = accepted.milliseconds if accepted else NO_LIMIT
-    time = f"{run_duration(view) / 1e6:.1f}"
+    time = f"{formatting.run_duration(view) / 1e6:.1f}"
     duration = f"{time} s" if limit == NO_LIMIT else f"{time} of {limit / 1000:g} s"
     return f"{format_amount(view.state.spent, view.state.cap)}, {duration}"
 
@@ -312,11 +292,16 @@ def format_amount(spent: Amount, cap: Amount) -> str:
 
 def format_task_progress(state: run_fold.Run) -> str:
     """Return how many tasks of a run have passed."""
-    return f"{count_passed_tasks(state):,} of {pluralize(state.planned, 'task')} passed"
+    planned = formatting.pluralize(state.planned, "task")
+    return f"{formatting.count_passed_tasks(state):,} of {planned} passed"
 
 
 def _format_used_of_cap(used: int, cap: int, unit: str) -> str:
-    return pluralize(used, unit) if cap == NO_LIMIT else f"{used:,} of {pluralize(cap, unit)}"
+    return (
+        formatting.pluralize(used, unit)
+        if cap == NO_LIMIT
+        else f"{used:,} of {formatting.pluralize(cap, unit)}"
+    )
 
 
 def _gate_lines(view: RunView) -> list[str]:
@@ -352,17 +337,20 @@ def format_gate_advice(run: str, gate: run_fold.Gate, at: int) -> list[str]:
     head = f"  {subject:<20} waits for approval; {past} automatically {when} unless decided"
     return [
         style(head, fg="yellow"),
-        f"    forum gate show    {short_id(run)} {subject}",
-        f"    forum gate approve {short_id(run)} {subject}",
+        f"    forum gate show    {formatting.short_id(run)} {subject}",
+        f"    forum gate approve {formatting.short_id(run)} {subject}",
     ]
 
 
 def _role_lines(state: run_fold.Run) -> list[str]:
-    parts = summarize_roles(state)
+    parts = formatting.summarize_roles(state)
     size = max((len(part.role) for part in parts), default=0)
     marks = {None: " "} | {state: mark for state, (mark, _) in MARKS.items()}
     spent = [
-        (f"{marks[part.state]} {part.role:<{size}}  {first_line(part.who, 30)}", part.spent)
+        (
+            f"{marks[part.state]} {part.role:<{size}}  {formatting.first_line(part.who, 30)}",
+            part.spent,
+        )
         for part in parts
     ]
     return _spent_table("roles", spent) if spent else []
@@ -382,7 +370,7 @@ def judgement_lines(view: RunView, columns: int, *, rejected_only: bool = False)
     """Return the verdicts of models on results and the checks of the answer, with their reasons."""
     judged = [
         (name, *_verdict(verdict), _opinion_words(view, name, verdict))
-        for name in work_tasks(view.state)
+        for name in formatting.work_tasks(view.state)
         for verdict in view.state.tasks[name].verdicts
         if verdict.independence is not kinds.Independence.NONE
         if not (rejected_only and verdict.outcome is Outcome.OK)
@@ -392,12 +380,12 @@ def judgement_lines(view: RunView, columns: int, *, rejected_only: bool = False)
         for leaf, check in view.state.checks
         if not (rejected_only and check.outcome is Outcome.OK)
     ]
-    names = (strip_control_characters(name) for name, *_ in judged)
+    names = (formatting.strip_control_characters(name) for name, *_ in judged)
     size = min(24, max(map(len, names), default=0))
     lines = []
     for name, words, color, reason in judged:
-        text = first_line(words, columns - size - 5)
-        lines.append(f"  {first_line(name, size):<{size}}  {style(text, fg=color)}")
+        text = formatting.first_line(words, columns - size - 5)
+        lines.append(f"  {formatting.first_line(name, size):<{size}}  {style(text, fg=color)}")
         lead = " " * (size + 6)
         lines += [
             style(line, dim=True)
@@ -443,15 +431,16 @@ def describe_check(checked: kinds.CheckFacts) -> str:
 def describe_judge(judge: str, independence: kinds.Independence) -> str:
     """Return the agent that judged, and whether it is independent of the one judged."""
     if independence is kinds.Independence.NONE:
-        return f", by {strip_control_characters(judge)}" if judge else ""
+        return f", by {formatting.strip_control_characters(judge)}" if judge else ""
     word = "independent" if independence is kinds.Independence.YES else "not independent"
-    return f", by {strip_control_characters(judge) or 'the agent'}, {word}"
+    return f", by {formatting.strip_control_characters(judge) or 'the agent'}, {word}"
 
 
 def _effect_lines(view: RunView, columns: int) -> list[str]:
     uses = [(task.id, use) for task in view.state.tasks.values() for use in task.uses]
+    cut = formatting.first_line
     lines = [
-        f"  {first_line(f'{use.intended.tool}: {_effect(use)}, in {task}', columns - 14)}"
+        f"  {cut(f'{use.intended.tool}: {_effect(use)}, in {task}', columns - 14)}"
         f"{_format_position(view, use.outcome or use.entry)}"
         for task, use in uses[:_MAX_EFFECTS]
     ]
@@ -479,7 +468,7 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
     for claim in view.claims[:_MAX_CLAIMS]:
         index = view.places.get(claim.receipt)
         shown = f"entry {index}" if index is not None else claim.receipt[:10] or "unverified"
-        text = first_line(claim.text, columns - len(shown) - 13)
+        text = formatting.first_line(claim.text, columns - len(shown) - 13)
         color = None if claim.receipt else "yellow"
         lines.append(f"  says: {text} -> {style(shown, fg=color)}")
     if len(view.claims) > _MAX_CLAIMS:
@@ -490,9 +479,9 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
 def _score_lines(view: RunView, columns: int) -> list[str]:
     """Return the scores that count: the latest of each actor, subject and name."""
     lines = [format_score(score) for score in view.scores if score.is_latest]
-    shown = [f"  {first_line(line, columns - 3)}" for line in lines[-_MAX_SCORES:]]
+    shown = [f"  {formatting.first_line(line, columns - 3)}" for line in lines[-_MAX_SCORES:]]
     if len(lines) > _MAX_SCORES:
-        shown.append(f"  all of them: forum scores {short_id(view.run)}")
+        shown.append(f"  all of them: forum scores {formatting.short_id(view.run)}")
     return output.with_heading("scores", shown)
 
 
@@ -500,9 +489,9 @@ def format_score(score: RecordedScore) -> str:
     """Return a score on one line."""
     facts = score.facts
     by = f"a {facts.by.value}{describe_judge(facts.judge, facts.independence)}"
-    comment = f": {first_line(score.comment, 200)}" if score.comment else ""
+    comment = f": {formatting.first_line(score.comment, 200)}" if score.comment else ""
     value = f"{facts.value / kinds.MAX_SCORE:.3f}"
-    subject = strip_control_characters(describe_subject(facts))
+    subject = formatting.strip_control_characters(describe_subject(facts))
     return f"{facts.name} {value}  {subject}, by {by} ({score.actor}){comment}"
 
 
@@ -510,7 +499,10 @@ def _agent_lines(state: run_fold.Run) -> list[str]:
     spent_by = state.spent_by
     if len(spent_by) < 2 and not any(spent.usd for spent in spent_by.values()):
         return []
-    named = ((strip_control_characters(agent) or "(default)", s) for agent, s in spent_by.items())
+    named = (
+        (formatting.strip_control_characters(agent) or "(default)", s)
+        for agent, s in spent_by.items()
+    )
     return _spent_table("spent by", named)
 
 
@@ -523,6 +515,6 @@ def _answer_lines(view: RunView, columns: int) -> list[str]:
     shown = [f"  {line[: columns - 3]}" for line in lines[:_ANSWER_LINES]]
     more = len(lines) - _ANSWER_LINES
     cut = more > 0 or any(len(line) > columns - 3 for line in lines)
-    rest = [f"  … all of it: forum show {short_id(view.run)} --answer"] if cut else []
-    headline = output.wrap_lines(undecided_headline(view), columns, "  ")
+    rest = [f"  … all of it: forum show {formatting.short_id(view.run)} --answer"] if cut else []
+    headline = output.wrap_lines(formatting.undecided_headline(view), columns, "  ")
     return output.with_heading("answer", [*headline, *shown, *rest])

@@ -9,14 +9,7 @@ from typing import TypeVar
 import click
 
 from forum import app
-from forum.app.formatting import (
-    RUN_LABELS,
-    answer_with_headline,
-    explain_run_state,
-    first_line,
-    pluralize,
-    short_id,
-)
+from forum.app import formatting
 from forum.errors import FeatureMissing
 from forum.feature import load_only_part
 from forum.features import FEATURES
@@ -65,8 +58,8 @@ filter_options = common_options.collect_options(
         "states",
         multiple=True,
         metavar="WORD",
-        type=click.Choice(RUN_LABELS),
-        help=f"Only runs in this state; may be repeated: {', '.join(RUN_LABELS)}.",
+        type=click.Choice(formatting.RUN_LABELS),
+        help=f"Only runs in this state; may be repeated: {', '.join(formatting.RUN_LABELS)}.",
     ),
     click.option(
         "--since",
@@ -119,17 +112,17 @@ def runs(
         echo('no run yet; begin one: forum submit "..."', err=True)
     # A full page: there may be older runs.
     elif len(page) == limit:
-        echo(f"older ones: forum runs --before {short_id(page[-1].run)}", err=True)
+        echo(f"older ones: forum runs --before {formatting.short_id(page[-1].run)}", err=True)
 
 
 def _print_unsearched(listed: app.RunPage, limit: int) -> None:
     """Say if a search has left something out, so that nobody takes a missing run for a proof."""
     if listed.unsearched:
-        runs = pluralize(listed.unsearched, "run")
+        runs = formatting.pluralize(listed.unsearched, "run")
         why = "too large, or in an archive that cannot be reached"
         echo(f"not every text of {runs} was searched: {why}", err=True)
     if listed.next is not None and len(listed.runs) < limit:
-        again = f"--before {short_id(listed.next)}"
+        again = f"--before {formatting.short_id(listed.next)}"
         echo(f"older runs were not searched; search on with {again}", err=True)
 
 
@@ -156,7 +149,7 @@ def _table(page: Sequence[app.ListedRun]) -> list[str]:
         text = listed.title or ("(erased)" if listed.request is None else listed.request)
         if _is_note(listed.summary):
             text = f"note by {text}"
-        request = first_line(f"? {text}" if listed.is_altered else text, room)
+        request = formatting.first_line(f"? {text}" if listed.is_altered else text, room)
         colored = line.replace(f"{mark} {word}", style(f"{mark} {word}", fg=color), 1)
         lines.append(f"{colored}  {request}".rstrip())
     return lines
@@ -178,7 +171,7 @@ def _cells(listed: app.ListedRun, moment_now: int) -> tuple[str, ...]:
     summary = listed.summary
     is_driven = summary.provenance is Provenance.DRIVEN
     return (
-        short_id(listed.run),
+        formatting.short_id(listed.run),
         f"{mark} {word}{f', {summary.refused} refused' if summary.refused else ''}",
         summary.provenance.value,
         f"{summary.passed}/{summary.tasks}" if is_driven else _count_reported(summary),
@@ -193,14 +186,14 @@ def _describe_models(summary: RunSummary) -> str:
     """Return the model of a run; of several, the dearest one and how many others there are."""
     models = summary.models
     more = f" +{len(models) - 1}" if len(models) > 1 else ""
-    return f"{first_line(models[0], _MAX_MODEL)}{more}" if models else "-"
+    return f"{formatting.first_line(models[0], _MAX_MODEL)}{more}" if models else "-"
 
 
 def _count_reported(summary: RunSummary) -> str:
     """Return how much was recorded of a run that Forum does not drive."""
     if _is_note(summary):
-        return pluralize(summary.notes, "note")
-    return pluralize(summary.spans, "step")
+        return formatting.pluralize(summary.notes, "note")
+    return formatting.pluralize(summary.spans, "step")
 
 
 def _is_note(summary: RunSummary) -> bool:
@@ -262,7 +255,7 @@ def show(  # noqa: PLR0913  each is an option
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else newest_run(forum)
         if forum.reads.is_evaluation(run_id):
-            again = f"forum eval --of {short_id(run_id)}"
+            again = f"forum eval --of {formatting.short_id(run_id)}"
             raise click.ClickException(f"{run_id} is an evaluation; print its report: {again}")
         if html is not None:
             bundle = forum.log.export(run_id)
@@ -333,7 +326,7 @@ def _print_run(
         output.print_json("forum.run/1", run_form(view))
     elif not answer:
         echo(*render_run(view, every=every))
-    elif (answered := answer_with_headline(view)) is None:
+    elif (answered := formatting.answer_with_headline(view)) is None:
         raise click.ClickException("the run has no answer, or its answer was erased")
     else:
         output.print_bytes(answered)
@@ -364,7 +357,7 @@ def _print_hints(view: app.RunView) -> None:
     places = [view.places[leaf.hex()] for leaf in spans if leaf.hex() in view.places]
     last = max((*view.entries.values(), *places), default=None)
     if last is not None:
-        past = f"forum show {short_id(view.run)} --until {last}"
+        past = f"forum show {formatting.short_id(view.run)} --until {last}"
         echo("", f"look closer: forum why {last}, {past}", err=True)
 
 
@@ -383,7 +376,7 @@ def watch(run: str | None, *, as_json: bool) -> None:
         if state.interrupted and state.outcome is None:
             # The tasks of an interrupted run keep their state, but no worker drives them: there is
             # nothing to watch.
-            common_options.echo_error(explain_run_state(forum.reads.view_run(run_id)))
+            common_options.echo_error(formatting.explain_run_state(forum.reads.view_run(run_id)))
             print_result_and_exit(forum, run_id, as_json=as_json)
         watch_run(forum, run_id, as_json=as_json)
 
@@ -479,7 +472,7 @@ def _bench_rows(
     )
     models = dict.fromkeys((*ours, *theirs))
     return [
-        ("", short_id(a.run), short_id(b.run), "difference"),
+        ("", formatting.short_id(a.run), formatting.short_id(b.run), "difference"),
         ("known", a.provenance.value, b.provenance.value, ""),
         ("outcome", a.outcome, b.outcome, ""),
         ("tasks passed", f"{a.passed} of {a.tasks}", f"{b.passed} of {b.tasks}", ""),

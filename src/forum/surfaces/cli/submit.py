@@ -8,18 +8,9 @@ import click
 from forum.app import OPERATOR
 from forum.engine import IdempotencyKey
 from forum.errors import IdempotencyKeyUsed
-from forum.surfaces.cli import common_options
+from forum.surfaces.cli import common_options, submit_options
 from forum.surfaces.cli.console import echo
 from forum.surfaces.cli.run_follower import run_and_follow, submit_detached
-from forum.surfaces.cli.submit_options import (
-    SubmitOptions,
-    as_usage_error,
-    has_ineffective_cap,
-    is_echo_only,
-    read_run_request,
-    reject_unusable_agents,
-    submit_options,
-)
 
 
 @click.command(
@@ -39,7 +30,7 @@ from forum.surfaces.cli.submit_options import (
     type=common_options.FILE,
     help="The tasks that answer it: JSON or TOML.",
 )
-@submit_options
+@submit_options.submit_options
 @click.option("--detach", is_flag=True, help="Do not wait; a `forum worker` carries out the run.")
 @common_options.confine
 @common_options.idempotency_key
@@ -48,7 +39,7 @@ def submit(
     request: str | None,
     plan: Path | None,
     *,
-    wishes: SubmitOptions,
+    wishes: submit_options.SubmitOptions,
     detach: bool,
     idempotency_key: str | None,
     as_json: bool,
@@ -76,19 +67,21 @@ def submit(
     130 interrupted by Ctrl-C, 143 by SIGTERM.
     """
     if request == "-":
-        words = as_usage_error(lambda: common_options.read_text(sys.stdin.buffer))
+        words = submit_options.as_usage_error(lambda: common_options.read_text(sys.stdin.buffer))
         request = words.data.decode()
-    order = read_run_request(request, plan, wishes, common_options.current_settings())
+    order = submit_options.read_run_request(
+        request, plan, wishes, common_options.current_settings()
+    )
     # With --detach the calls are made by a worker, which may be on another machine and have the API
     # keys that are missing here.
-    reject_unusable_agents(order.policy, order.plan, here=not detach)
-    if is_echo_only(order):
+    submit_options.reject_unusable_agents(order.policy, order.plan, here=not detach)
+    if submit_options.is_echo_only(order):
         echo(
             "No model is connected: a scripted agent repeats the request.  Connect one with "
             "--model, with --cmd PROGRAM, or as [models.capable] in forum.toml.",
             err=True,
         )
-    if has_ineffective_cap(order):
+    if submit_options.has_ineffective_cap(order):
         echo(
             "no agent has a price: --max-usd stops nothing; declare one with --price-usd, "
             "or --price-in and --price-out",
@@ -103,7 +96,9 @@ def submit(
 
         def begin() -> str:
             try:
-                return as_usage_error(lambda: forum.runs.submit(order, ticket=ticket))
+                return submit_options.as_usage_error(
+                    lambda: forum.runs.submit(order, ticket=ticket)
+                )
             except IdempotencyKeyUsed as error:
                 why = f"The key {idempotency_key} was used for another request, run {error.run}"
                 raise click.ClickException(f"{why}. Use another key for this one.") from None

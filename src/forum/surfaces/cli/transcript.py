@@ -8,16 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from forum.app import RunView
-from forum.app.formatting import (
-    describe_rejection,
-    explain_failure,
-    first_line,
-    pluralize,
-    rejected_demand,
-    short_id,
-    strip_control_characters,
-)
+from forum.app import RunView, formatting
 from forum.app.reported_runs import describe_provenance
 from forum.ledger import kinds
 from forum.ledger.entry import Facts
@@ -60,7 +51,7 @@ def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
     return TranscriptForm(
         run=record.run,
         steps=steps,
-        why=explain_failure(view) or None,
+        why=formatting.explain_failure(view) or None,
         provenance=view.state.provenance,
         coverage=describe_provenance(view.state),
         exchanges=exchange_forms(record),
@@ -103,7 +94,7 @@ def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
         else:
             yield from _format_exchange(view, *block, columns)
         yield ""
-    why = explain_failure(view)
+    why = formatting.explain_failure(view)
     if why:
         yield from (style(line, fg="red") for line in wrap_lines(why, columns))
 
@@ -142,8 +133,11 @@ def message_lines(record: RunRecord, columns: int, most: int) -> list[str]:
     for step, exchange in read_exchanges(record, steps):
         for message in exchange.messages:
             if len(lines) == most:
-                return [*lines, f"  more: forum show {short_id(record.run)} --transcript"]
-            text = first_line(" ".join(describe_message(message)), columns - 14)
+                return [
+                    *lines,
+                    f"  more: forum show {formatting.short_id(record.run)} --transcript",
+                ]
+            text = formatting.first_line(" ".join(describe_message(message)), columns - 14)
             label = f"{label_message(step, message):<10}"
             lines.append(f"  {style(label, dim=True)} {text}")
     return lines
@@ -202,7 +196,7 @@ def _format_exchange(
         step.located.index, passed, describe_step(step, exchange), columns, color
     )
     if exchange.repeated:
-        yield f"  ({pluralize(exchange.repeated, 'message')} as before)"
+        yield f"  ({formatting.pluralize(exchange.repeated, 'message')} as before)"
     for message in exchange.request:
         label = label_message(step, message)
         yield from _format_message(label, message, step.first, "input", columns)
@@ -220,11 +214,13 @@ def _format_exchange(
 def _format_message(
     label: str, message: ChatMessage, located: LocatedEntry, body: str, columns: int
 ) -> Iterator[str]:
-    place = located.index if located.index is not None else short_id(located.leaf.hex())
+    place = located.index if located.index is not None else formatting.short_id(located.leaf.hex())
     rest = f"forum ledger get {place} --body {body}"
     role = f"  {label:<10} "
     for text in describe_message(message):
-        clean = strip_control_characters(text.replace("\r\n", "\n").expandtabs(4).strip("\n"))
+        clean = formatting.strip_control_characters(
+            text.replace("\r\n", "\n").expandtabs(4).strip("\n")
+        )
         for line in wrap_text(clean, columns, " " * len(role), rest):
             yield style(role, bold=True) + line[len(role) :] if role.strip() else line
             role = " " * len(role)
@@ -239,8 +235,8 @@ def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
     facts, text = located.entry.facts, describe_entry(located)
     if isinstance(facts, work_kinds.VerdictFacts) and facts.next is not work_kinds.Next.ACCEPT:
         task = located.entry.strand.partition("/")[2]
-        demand = rejected_demand(view, task, facts)
-        return f"{text}; {describe_rejection(facts, demand)}"
+        demand = formatting.rejected_demand(view, task, facts)
+        return f"{text}; {formatting.describe_rejection(facts, demand)}"
     return text
 
 
@@ -294,7 +290,7 @@ def _format_body(
     if content is None:
         yield "    (erased, or not in this bundle)"
         return
-    place = located.index if located.index is not None else short_id(located.leaf.hex())
+    place = located.index if located.index is not None else formatting.short_id(located.leaf.hex())
     rest = f"forum ledger get {place} --body {name}"
     yield from wrap_text(format_body(name, content), columns, "    ", rest)
 
@@ -312,11 +308,11 @@ def format_body(name: str, content: bytes) -> str:
     if name == "plan":
         tasks = read_plan(content).all_tasks
         lines = [f"{task.id}: {task.instruction}" for task in tasks]
-        return strip_control_characters("\n".join(lines))
+        return formatting.strip_control_characters("\n".join(lines))
     if name == "uses":
-        return strip_control_characters(
+        return formatting.strip_control_characters(
             "\n".join(f"{use.tool} {use.arguments}" for use in _uses.decode(content))
         )
-    return strip_control_characters(
+    return formatting.strip_control_characters(
         content.decode(errors="replace").replace("\r\n", "\n").expandtabs(4).strip("\n")
     )

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from forum.feature import load_parts
 from forum.features import FEATURES
 from forum.limits.admission import Admission
+from forum.surfaces.http import request_pipeline
 from forum.surfaces.http.admission import hold_shares
 from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.budgets import BUDGETS
@@ -30,12 +31,6 @@ from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.http.openapi import build_document
 from forum.surfaces.http.planning import PLANNING
 from forum.surfaces.http.problems import ProblemError, ProblemType, problem_response
-from forum.surfaces.http.request_pipeline import (
-    SECURITY_HEADERS,
-    RequestHandler,
-    has_controls,
-    make_request_handler,
-)
 from forum.surfaces.http.runs import RUNS
 from forum.surfaces.http.scores import SCORES
 from forum.surfaces.http.sign_in import session_endpoints
@@ -54,7 +49,7 @@ def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> S
         *session_endpoints(door),
         *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
     ):
-        answer = make_request_handler(endpoint, door, metrics, config.most_bytes)
+        answer = request_pipeline.make_request_handler(endpoint, door, metrics, config.most_bytes)
         path = by_path.setdefault(endpoint.path, _PathApp(admission))
         path.endpoints[endpoint.method], path.handlers[endpoint.method] = endpoint, answer
     app = Starlette(
@@ -93,14 +88,14 @@ class _PlainPaths:
             is_model = raw.startswith(b"/v1/models/")
             if b"%5c" in raw or (b"%2f" in raw and not is_model):
                 why = "the path has an escaped slash; write it as it is"
-            elif has_controls(scope["path"]):
+            elif request_pipeline.has_controls(scope["path"]):
                 why = "the path has a control character"
             if why:
                 problem = ProblemError(ProblemType.BAD_REQUEST, why)
                 first, slash, _ = raw.decode("latin-1").removeprefix("/").partition("/")
                 voice = self._voices.get(first) if slash else None
                 response = (voice or problem_response)(problem, "")
-                response.headers.update(SECURITY_HEADERS)
+                response.headers.update(request_pipeline.SECURITY_HEADERS)
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -141,7 +136,7 @@ class _PathApp:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self.endpoints: dict[str, Endpoint] = {}
-        self.handlers: dict[str, RequestHandler] = {}
+        self.handlers: dict[str, request_pipeline.RequestHandler] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, which holds what it takes until its response has been sent."""
@@ -206,5 +201,5 @@ def startup_error_of(app: Starlette) -> Exception | SystemExit:
 async def _route_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     problem = ProblemType.NO_METHOD if error.status_code == 405 else ProblemType.NOT_FOUND
-    headers = {**SECURITY_HEADERS, **(error.headers or {})}
+    headers = {**request_pipeline.SECURITY_HEADERS, **(error.headers or {})}
     return problem_response(ProblemError(problem, headers=headers), request.url.path)

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from forum.errors import NoSuchRun, StoreFailed
 from forum.ledger.entry import MAIN_STRAND, leaf_of, peek_kind
-from forum.ledger.ports import Reader
+from forum.ledger.ports import EntryReader
 from forum.ledger.run_events import LogEventReader, RunEventReader, SequencedEntry
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.admission import held_shares
@@ -62,7 +62,7 @@ async def follow_log(context: endpoints.RequestContext) -> Response:
     return StreamingResponse(_stream_log(context.desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
-def _is_over(reader: Reader, run: str, after: int) -> bool:
+def _is_over(reader: EntryReader, run: str, after: int) -> bool:
     """Return whether a run has ended and the client has received its last event."""
     last = reader.last_entry(run, MAIN_STRAND)
     if last is None or peek_kind(last) != RUN_CLOSE_KIND:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from forum.errors import StoreFailed
 from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import peek_run
-from forum.ledger.ports import Store
+from forum.ledger.ports import EntryReader
 from forum.tlog import Checkpoint, parse_checkpoint
 
 POLL_INTERVAL_S = 0.05
@@ -29,7 +29,7 @@ _ListenerT = TypeVar("_ListenerT")
 class LogFollower:
     """Wakes the listeners of a run, or of the log, when new entries get their indexes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EntryReader) -> None:
         self._store = store
         self._size: DatabaseMemory[int | None] = DatabaseMemory(store.lineage, lambda: None)
         self._listeners: dict[str, set[asyncio.Event]] = {}

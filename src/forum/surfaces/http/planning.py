@@ -12,16 +12,9 @@ from starlette.responses import Response
 
 from forum.engine import RunRequest
 from forum.ledger.kinds import Scope
+from forum.surfaces import requests
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http import endpoints
-from forum.surfaces.requests import (
-    PreviewAsk,
-    RouteAsk,
-    check_record_authority,
-    read_subject,
-    record_preview,
-    run_request_from_form,
-)
 from forum.surfaces.schemas import lanes, models
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 
@@ -44,8 +37,8 @@ async def preview_plan(context: endpoints.RequestContext) -> Response:
     forum, staff, principal = context.desk.forum, context.desk.staff, context.principal
 
     def build() -> RunRequest:
-        subject = read_subject(forum, context.body, principal.scopes)
-        return run_request_from_form(context.body, staff, principal.authority, subject)
+        subject = requests.read_subject(forum, context.body, principal.scopes)
+        return requests.run_request_from_form(context.body, staff, principal.authority, subject)
 
     order = await context.desk.build_run_request(build)
     form = await run_cpu_bounded(lambda: plan_form(order))
@@ -59,9 +52,9 @@ async def _record(
     """Record a preview if the client asks for it, and return the form with the run."""
     if not context.body.record:
         return form
-    check_record_authority(context.principal.scopes)
+    requests.check_record_authority(context.principal.scopes)
     forum, actor = context.desk.forum, context.principal.name
-    run = await run_in_threadpool(record_preview, forum, schema, request, form, actor)
+    run = await run_in_threadpool(requests.record_preview, forum, schema, request, form, actor)
     return msgspec.structs.replace(form, recorded=run)
 
 
@@ -79,13 +72,13 @@ PLANNING = (
     endpoints.Endpoint(
         "POST", "/api/v1/route", "route", _SUBMIT_OR_READ,
         "Ask where a request belongs, and why; recorded only with `record`", find_route,
-        reply=lanes.RouteForm, body=RouteAsk, tag="work",
+        reply=lanes.RouteForm, body=requests.RouteAsk, tag="work",
         example={"text": "The checkout returns 500 since the last migration."},
     ),
     endpoints.Endpoint(
         "POST", "/api/v1/plan", "plan", _SUBMIT_OR_READ,
         "Ask what would be done; recorded only with `record`", preview_plan,
-        reply=PlanForm, body=PreviewAsk, tag="work",
+        reply=PlanForm, body=requests.PreviewAsk, tag="work",
         example={"request": "Name three rivers.", "budget": {"usd": "0.50"}},
     ),
     endpoints.Endpoint(

@@ -24,7 +24,7 @@ from forum.surfaces.http.admission import held_shares, read_body
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.metrics import HttpMetrics
 from forum.surfaces.logs import LOG, format_error_line
-from forum.tracing import SpanAttribute, SpanName, begin_span
+from forum.tracing import Span, SpanAttribute, SpanName, begin_span
 from forum.untrusted_text import escape_json
 
 _MAX_QUERY_BYTES = 2_048
@@ -59,70 +59,54 @@ def make_request_handler(
     endpoint: endpoints.Endpoint, door: Authenticator, metrics: HttpMetrics, most_bytes: int
 ) -> RequestHandler:
     """Return the handler for the requests of one operation."""
+    is_coroutine = inspect.iscoroutinefunction(endpoint.handle)
+    # Spans that this server receives would otherwise make spans of their own.
+    is_traced = endpoint.tag != "telemetry"
 
     async def answer(request: Request) -> Response:
         start = monotonic()
-        try:
-            response = await _answer(request)
-        except ClientDisconnect:
-            response = Response(status_code=499)  # no client receives it; counted in the metrics
-        except Exception as error:  # noqa: BLE001  told to the client, and to the operator
-            _log_error(endpoint, error)
-            response = (endpoint.voice or _problem_from_error)(error, request.url.path)
-        if request.method == "HEAD" and isinstance(response, StreamingResponse):
-            response = _head_only(response)
-        await _escape_json(response)
-        response = await _compress(request, response)
-        _add_security_headers(response)
-        metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
-        return response
-
-    async def _answer(request: Request) -> Response:
-        async with asyncio.timeout(endpoint.seconds):
-            tenant, principal = await door.authorize(request, endpoint)
-            if not endpoint.is_probe:
-                held_shares(request).admit(Requester(tenant.forum.access.tenant, principal.name))
-            query = _parse_query(request, endpoint)
-            raw, body = await _read_body(request, endpoint, most_bytes)
-            result = await _call_handler(
-                endpoint,
-                endpoints.RequestContext(
-                    request=request,
-                    desk=tenant,
-                    principal=principal,
-                    query=query,
-                    body=body,
-                    raw=raw,
-                ),
-            )
-        if isinstance(result, StreamingResponse):
-            # The handler's timeout ends here, but a stream may last for
-            # days: authorization is checked again while it is sent.
-            result.body_iterator = door.reauthorize_stream(request, endpoint, result.body_iterator)
-        return _to_response(result, endpoint)
-
-    # Spans that this server receives would otherwise make spans of their own.
-    return answer if endpoint.tag == "telemetry" else _trace_requests(endpoint, answer)
-
-
-def _trace_requests(endpoint: endpoints.Endpoint, answer: RequestHandler) -> RequestHandler:
-    async def traced(request: Request) -> Response:
-        with begin_span(SpanName.REQUEST, endpoint.name) as span:
-            response = await answer(request)
+        with begin_span(SpanName.REQUEST, endpoint.name) if is_traced else Span() as span:
+            try:
+                async with asyncio.timeout(endpoint.seconds):
+                    tenant, principal = await door.authorize(request, endpoint)
+                    if not endpoint.is_probe:
+                        requester = Requester(tenant.forum.access.tenant, principal.name)
+                        held_shares(request).admit(requester)
+                    query = _parse_query(request, endpoint)
+                    raw, body = await _read_body(request, endpoint, most_bytes)
+                    if endpoint.idempotent:  # validated even if the handler does not use it
+                        endpoints.read_idempotency_key(request)
+                    context = endpoints.RequestContext(
+                        request=request,
+                        desk=tenant,
+                        principal=principal,
+                        query=query,
+                        body=body,
+                        raw=raw,
+                    )
+                    handling = endpoint.handle if is_coroutine else partial(_use_thread, endpoint)
+                    result = await handling(context)
+                if isinstance(result, StreamingResponse):
+                    # The handler's timeout ends here, but a stream may last for
+                    # days: authorization is checked again while it is sent.
+                    stream = result.body_iterator
+                    result.body_iterator = door.reauthorize_stream(request, endpoint, stream)
+                response = _to_response(result, endpoint)
+            except ClientDisconnect:
+                response = Response(status_code=499)  # no client receives it; counted in metrics
+            except Exception as error:  # noqa: BLE001  told to the client, and to the operator
+                _log_error(endpoint, error)
+                response = (endpoint.voice or _problem_from_error)(error, request.url.path)
+            response = await _finish(request, response)
+            metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
             span.set(SpanAttribute.STATUS, response.status_code)
             return response
 
-    return traced
+    return answer
 
 
-async def _call_handler(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
-    """Call the handler; in a thread if it is not a coroutine, because it may block."""
-    if endpoint.idempotent:
-        endpoints.read_idempotency_key(
-            context.request
-        )  # validated even if the handler does not use it
-    if inspect.iscoroutinefunction(endpoint.handle):
-        return await endpoint.handle(context)
+async def _use_thread(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Response:
+    """Call a handler that is no coroutine in a thread, because it may block."""
     answer = partial(_handle_in_thread, endpoint, context)
     if endpoint.is_probe:
         return await to_thread.run_sync(answer, limiter=_probe_threads)
@@ -132,6 +116,16 @@ async def _call_handler(endpoint: endpoints.Endpoint, context: endpoints.Request
 
 def _handle_in_thread(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Response:
     return _to_response(endpoint.handle(context), endpoint)
+
+
+async def _finish(request: Request, response: Response) -> Response:
+    """Return a response as it is sent."""
+    if request.method == "HEAD" and isinstance(response, StreamingResponse):
+        response = _head_only(response)
+    await _escape_json(response)
+    response = await _compress(request, response)
+    _add_security_headers(response)
+    return response
 
 
 def _add_security_headers(response: Response) -> None:

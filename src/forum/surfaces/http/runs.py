@@ -14,18 +14,12 @@ from forum.ledger.kinds import Scope
 from forum.limits.off_loop import MAX_INLINE_BYTES
 from forum.runs.plan import read_new_plan
 from forum.runs.policy import Answer
+from forum.surfaces import requests
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.events import RUN_EVENTS
 from forum.surfaces.http.problems import ProblemType
 from forum.surfaces.http.tenant import Tenant
-from forum.surfaces.requests import (
-    AskForm,
-    check_fork,
-    check_gate_authority,
-    read_subject,
-    run_request_from_form,
-)
 from forum.surfaces.schemas import gates, runs
 from forum.surfaces.schemas.comparison import DiffForm, compare_runs
 from forum.surfaces.schemas.transcripts import TranscriptPage, transcript_page
@@ -105,12 +99,12 @@ class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
 async def create_run(context: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
     tenant, form, actor = context.desk, context.body, context.principal.name
-    check_gate_authority(form.gates, context.principal.scopes)
+    requests.check_gate_authority(form.gates, context.principal.scopes)
     principal = context.principal
 
     def build() -> RunRequest:
-        subject = read_subject(tenant.forum, form, principal.scopes)
-        return run_request_from_form(form, tenant.staff, principal.authority, subject)
+        subject = requests.read_subject(tenant.forum, form, principal.scopes)
+        return requests.run_request_from_form(form, tenant.staff, principal.authority, subject)
 
     if not _is_small(context):
         order = await tenant.build_run_request(build)
@@ -135,7 +129,7 @@ def _is_small(context: RequestContext) -> bool:
 
     `tests/surfaces/test_limits.py` measures the most expensive one.
     """
-    form: AskForm = context.body
+    form: requests.AskForm = context.body
     if (
         len(context.raw) > MAX_INLINE_BYTES
         or context.desk.staff.team_settings.servers
@@ -150,7 +144,7 @@ def _is_small(context: RequestContext) -> bool:
 
 def _is_planned_in_thread(context: RequestContext) -> bool:
     """Return whether deciding the plan of a small request may take longer than a millisecond."""
-    form: AskForm = context.body
+    form: requests.AskForm = context.body
     staff = context.desk.staff
     if form.tasks or not staff.is_routed(
         staff.base_policy, lane=form.lane, team=form.team, route=form.route
@@ -248,7 +242,7 @@ def fork_run(context: RequestContext) -> Response:
     form: ForkAsk = context.body
     forum, run = context.desk.forum, context.path_param("run")
     principal = context.principal
-    check_fork(forum, run, form.at, principal.authority, principal.scopes)
+    requests.check_fork(forum, run, form.at, principal.authority, principal.scopes)
     actor, ceiling = principal.name, context.desk.staff.ceiling_for(principal.authority)
     return _accepted_run(
         context.desk,
@@ -304,7 +298,7 @@ RUNS = (
     Endpoint(
         "POST", "/api/v1/runs", "create_run", _SUBMIT,
         "Have a request carried out", create_run,
-        reply=Taken, body=AskForm, status=202, idempotent=True, tag="runs",
+        reply=Taken, body=requests.AskForm, status=202, idempotent=True, tag="runs",
         problems=(ProblemType.CAPPED,),
         example={"request": "Name three rivers.", "budget": {"usd": "0.50", "seconds": "600"}},
     ),

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from forum import tlog
 from forum.errors import EntryLost, Malformed
 from forum.ledger.kinds import Scope
-from forum.ledger.ports import Reader
+from forum.ledger.ports import TreeReader
 from forum.surfaces.http import endpoints
 from forum.surfaces.http.problems import ProblemError, ProblemType
 
@@ -67,7 +67,7 @@ def _read_path(read: Callable[[str], T], path: str) -> T:
         raise _not_found(str(error)) from None
 
 
-def _require_signed(reader: Reader, size: int) -> None:
+def _require_signed(reader: TreeReader, size: int) -> None:
     """Raise `ProblemError` (404) unless this many entries are covered by the signed checkpoint."""
     note = reader.checkpoint()
     signed = tlog.parse_checkpoint(note).size if note else 0

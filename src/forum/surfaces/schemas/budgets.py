@@ -8,8 +8,7 @@ from msgspec import Meta, Struct
 from forum.app import BudgetStatus
 from forum.ledger.ports import NO_LIMIT, Spend
 from forum.runs.shared_caps import Period
-from forum.surfaces.schemas.fields import Moment, Usd, limit_or_null, usd_limit
-from forum.units import format_rfc3339, format_usd
+from forum.surfaces.schemas.fields import Moment, Usd, fill, limit_or_null, usd_limit
 
 
 class SpendForm(Struct, frozen=True):
@@ -68,15 +67,8 @@ def _budget_form(status: BudgetStatus) -> BudgetForm:
             for most, used in zip(cap.cap, use.used, strict=True)
         )
     )
-    return BudgetForm(
-        name=cap.name,
-        scope=use.scope,
-        per=cap.per,
-        period=use.period,
-        until=format_rfc3339(use.until),
-        cap=_cap_form(cap.cap),
-        used=SpendForm(format_usd(use.used.usd), use.used.tokens, use.used.runs),
-        left=_cap_form(left),
+    return fill(
+        BudgetForm, use, name=cap.name, per=cap.per, cap=_cap_form(cap.cap), left=_cap_form(left)
     )
 
 

@@ -87,22 +87,24 @@ class DifferenceForm(Struct, frozen=True):
 
 
 def _difference_form(a: MeasureForm, b: MeasureForm) -> DifferenceForm:
+    first, second = _counts_of(a), _counts_of(b)
     return DifferenceForm(
-        passed=b.passed - a.passed,
-        attempts=b.attempts - a.attempts,
-        calls=b.calls - a.calls,
-        lost=b.lost - a.lost,
-        tokens=b.tokens - a.tokens,
+        **{name: count - first[name] for name, count in second.items()},
         usd=str(Decimal(b.usd) - Decimal(a.usd)),
         seconds=round(b.seconds - a.seconds, 3),
-        verdicts=sum(b.record.verdicts.values()) - sum(a.record.verdicts.values()),
-        checks=sum(b.record.checks.values()) - sum(a.record.checks.values()),
-        escalations=b.record.escalations - a.record.escalations,
-        stops=sum(b.record.stops.values()) - sum(a.record.stops.values()),
-        entries=b.record.entries - a.record.entries,
-        bodies=b.record.bodies - a.record.bodies,
-        body_bytes=b.record.body_bytes - a.record.body_bytes,
     )
+
+
+def _counts_of(measured: MeasureForm) -> dict[str, int]:
+    """Return the members of a measured run and of its record that are subtracted as they are."""
+    record = measured.record
+    own = ("passed", "attempts", "calls", "lost", "tokens")
+    recorded = ("escalations", "entries", "bodies", "body_bytes")
+    return {
+        **{name: getattr(measured, name) for name in own},
+        **{name: getattr(record, name) for name in recorded},
+        **{name: sum(getattr(record, name).values()) for name in ("verdicts", "checks", "stops")},
+    }
 
 
 class BenchForm(Struct, frozen=True):

@@ -147,21 +147,18 @@ def costs_form(table: CostTable) -> CostsForm:
     if table.axis is not CostAxis.DAY:
         rows.sort(key=lambda row: row[1].spent, reverse=True)
     dearest = _find_dearest(table)
-    return CostsForm(
+    return fields.fill(
+        CostsForm,
+        table,
         by=table.axis,
-        rows=tuple(_row_form(key, cost, dearest) for key, cost in rows),
-        total=fields.fill(CostSumForm, table.total, spent=fields.amount_form(table.total.spent)),
+        rows=(_row_form(key, cost, dearest) for key, cost in rows),
         runs_open=table.open_runs,
         runs_unpriced=table.unpriced_runs,
         runs_stopped=table.stopped_runs,
-        stopped=tuple(table.stopped),
         runs_altered=table.altered_runs,
-        next=table.next,
         runs_refused=table.refused_runs,
         calls_refused=table.refused_calls,
-        refused=tuple(table.refused),
         runs_overrun=table.overrun_runs,
-        overrun=tuple(table.overrun),
     )
 
 
@@ -173,9 +170,8 @@ def _row_form(key: str, cost: CostSum, dearest: Sequence[str]) -> CostRowForm:
     return fields.fill(
         CostRowForm,
         cost,
-        spent=fields.amount_form(cost.spent),
-        key=key or None,
-        parts=tuple(CostPartForm(name or None, format_usd(usd)) for name, usd in parts.items()),
+        key=key,
+        parts=(CostPartForm(name or None, format_usd(usd)) for name, usd in parts.items()),
     )
 
 

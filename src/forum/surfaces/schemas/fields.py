@@ -1,15 +1,16 @@
 """Members that many schemas share: names, positions, times and amounts."""
 
+from collections.abc import Callable
 from functools import cache
 from types import NoneType
-from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
 from forum.app import now
 from forum.errors import Malformed
 from forum.ledger.ports import NO_LIMIT, Amount
-from forum.units import format_usd, parse_moment
+from forum.units import format_rfc3339, format_usd, parse_moment
 
 FormT = TypeVar("FormT", bound=Struct)
 
@@ -56,32 +57,59 @@ After = Annotated[
 ]
 
 
-def fill(form: type[FormT], source: object, **values: object) -> FormT:
+def fill(form: type[FormT], source: object, /, **values: object) -> FormT:
     """Return a form with the attributes of a domain object that are named like its members.
 
-    An empty text becomes null where the member may be null.  `values` holds the members that the
-    object has under another name or in other units.
+    `values` holds the members that the object has under another name or in other units. All are
+    written as their members are declared: amounts and times as texts, objects as forms. An empty
+    text, and the time 0, become null where the member may be null.
     """
-    members = {
-        name: values[name] if name in values else _or_null(getattr(source, name), nullable=nullable)
-        for name, nullable in _members_of(form).items()
-    }
-    return form(**members)
+    return form(
+        **{
+            name: write(values[name] if name in values else getattr(source, name))
+            for name, write in _writers_of(form).items()
+        }
+    )
 
 
 @cache
-def _members_of(form: type[Struct]) -> dict[str, bool]:
-    """Return the members of a form, each with whether it may be null."""
-    return {n: _is_nullable(hint) for n, hint in get_type_hints(form, include_extras=True).items()}
+def _writers_of(form: type[Struct]) -> dict[str, Callable[[Any], object]]:
+    """Return the members of a form, each with what writes its value."""
+    return {n: _find_writer(hint) for n, hint in get_type_hints(form, include_extras=True).items()}
 
 
-def _is_nullable(hint: object) -> bool:
-    hints = get_args(hint)
-    return NoneType in hints or (get_origin(hint) is Annotated and _is_nullable(hints[0]))
+def _find_writer(hint: Any) -> Callable[[Any], object]:  # noqa: ANN401  a type of any shape
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        texts = (write for text, write in _TEXTS if text.__metadata__[0] in hint.__metadata__)
+        return next(texts, None) or _find_writer(inner[0])
+    if NoneType in inner:
+        write = _find_writer(next(each for each in inner if each is not NoneType))
+        nothing = ("", 0) if write is _write_moment else ("",)
+        return lambda value: None if value is None or value in nothing else write(value)
+    if origin is tuple:
+        write = _find_writer(inner[0])
+        return lambda values: tuple(map(write, values))
+    if origin is dict:
+        write = _find_writer(inner[1])
+        return lambda values: {key: write(value) for key, value in values.items()}
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return lambda value: value if isinstance(value, hint) else fill(hint, value)
+    return lambda value: value
 
 
-def _or_null(value: object, *, nullable: bool) -> object:
-    return None if nullable and value == "" else value
+def _write_usd(value: int | str) -> str:
+    return value if isinstance(value, str) else format_usd(value)
+
+
+def _write_moment(value: int | str) -> str:
+    return value if isinstance(value, str) else format_rfc3339(value)
+
+
+_TEXTS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+    (Usd, _write_usd),
+    (Moment, _write_moment),
+)
 
 
 def parse_time_bound(text: str | None, default: int) -> int:

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum import units
 from forum.runs.record_figures import RecordFigures
-from forum.surfaces.schemas.fields import Usd
+from forum.surfaces.schemas.fields import Usd, fill
 
 Counts = dict[str, int]
 
@@ -41,25 +40,11 @@ class RecordForm(Struct, frozen=True):
 
 def record_form(record: RecordFigures) -> RecordForm:
     """Return the figures of a record, in their form."""
-    return RecordForm(
-        entries=record.entries,
-        bodies=record.bodies,
-        body_bytes=record.body_bytes,
-        calls=record.spent.calls,
-        tokens=record.spent.tokens,
-        usd=units.format_usd(record.spent.usd),
-        models=tuple(
-            ModelFiguresForm(
-                model=model.model,
-                calls=model.spent.calls,
-                tokens=model.spent.tokens,
-                usd=units.format_usd(model.spent.usd),
-                unpriced=model.unpriced,
-            )
-            for model in record.models
-        ),
-        verdicts=dict(record.verdicts),
-        checks=dict(record.checks),
-        escalations=record.escalations,
-        stops=dict(record.stops),
+    models = (
+        fill(ModelFiguresForm, each.spent, model=each.model, unpriced=each.unpriced)
+        for each in record.models
+    )
+    spent = record.spent
+    return fill(
+        RecordForm, record, calls=spent.calls, tokens=spent.tokens, usd=spent.usd, models=models
     )

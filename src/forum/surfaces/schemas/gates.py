@@ -8,20 +8,11 @@ from msgspec import Meta, Struct
 
 from forum.app import ExplainedGate, GateOrigin, LocatedGate
 from forum.runs.policy import Answer
-from forum.runs.report_kinds import Provenance
 from forum.runs.run_fold import Gate
 from forum.surfaces.gate_effects import describe_gate_effects
-from forum.surfaces.schemas.fields import (
-    AmountForm,
-    CapForm,
-    Index,
-    Moment,
-    RunId,
-    amount_form,
-    cap_form,
-)
+from forum.surfaces.schemas import fields
+from forum.surfaces.schemas.fields import AmountForm, CapForm, Index, Moment, RunId
 from forum.surfaces.schemas.reported import ProvenanceWord
-from forum.units import format_rfc3339
 
 Subject = Annotated[
     str,
@@ -82,7 +73,7 @@ class GateForm(Struct, frozen=True):
 
 def gate_form(run: str, gate: Gate, origin: GateOrigin) -> GateForm:
     """Return a gate of a run, in its form."""
-    return GateForm(run, *_gate_facts(gate), origin.provenance, origin.asked_by)
+    return fields.fill(GateForm, origin, **_gate_facts(run, gate))
 
 
 class LocatedGateForm(GateForm, frozen=True):
@@ -127,58 +118,40 @@ class ShownGateForm(LocatedGateForm, frozen=True):
 def shown_gate_form(question: ExplainedGate) -> ShownGateForm:
     """Return a gate of a run with everything that a decision at it is about."""
     effects = describe_gate_effects(question)
-    return ShownGateForm(
-        *_located_facts(question.located),
+    return fields.fill(
+        ShownGateForm,
+        question,
+        **_located_facts(question.located),
         shown=question.shown.decode(errors="replace"),
-        request=question.request,
         results=tuple(
             GateResult(task, data.decode(errors="replace")) for task, data in question.results
         ),
         if_approved=effects.if_approved,
         if_rejected=effects.if_rejected,
-        spent=amount_form(question.spent),
-        cap=cap_form(question.cap, question.milliseconds),
-        reason=question.reason,
+        cap=fields.cap_form(question.cap, question.milliseconds),
     )
 
 
-def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, Answer, str]:
+def _gate_facts(run: str, gate: Gate) -> dict[str, object]:
     decided, opened = gate.decided, gate.opened
-    return (
-        opened.subject,
-        gate.digest,
-        decided.answer if decided else None,
-        DecidedBy(decided.by.value) if decided else None,
-        opened.default,
-        format_rfc3339(gate.deadline),
-    )
+    return {
+        "run": run,
+        "subject": opened.subject,
+        "digest": gate.digest,
+        "decided": decided.answer if decided else None,
+        "by": DecidedBy(decided.by.value) if decided else None,
+        "default": opened.default,
+        "deadline": gate.deadline,
+    }
 
 
-def _located_facts(
-    located: LocatedGate,
-) -> tuple[
-    str,
-    str,
-    str,
-    Answer | None,
-    DecidedBy | None,
-    Answer,
-    str,
-    Provenance,
-    str,
-    int | None,
-    str | None,
-]:
-    salt = None if located.salt is None else located.salt.hex()
-    origin = located.origin
-    return (
-        located.run,
-        *_gate_facts(located.gate),
-        origin.provenance,
-        origin.asked_by,
-        located.index,
-        salt,
-    )
+def _located_facts(located: LocatedGate) -> dict[str, object]:
+    return _gate_facts(located.run, located.gate) | {
+        "provenance": located.origin.provenance,
+        "asked_by": located.origin.asked_by,
+        "index": located.index,
+        "salt": None if located.salt is None else located.salt.hex(),
+    }
 
 
 class GatesForm(Struct, frozen=True):
@@ -189,7 +162,9 @@ class GatesForm(Struct, frozen=True):
 
 def gates_form(gates: Iterable[LocatedGate]) -> GatesForm:
     """Return gates in their form."""
-    return GatesForm(tuple(LocatedGateForm(*_located_facts(gate)) for gate in gates))
+    return GatesForm(
+        tuple(fields.fill(LocatedGateForm, gate, **_located_facts(gate)) for gate in gates)
+    )
 
 
 class DecisionForm(Struct, frozen=True):

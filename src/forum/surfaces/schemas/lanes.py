@@ -5,7 +5,7 @@ from typing import Annotated, assert_never
 from msgspec import Meta, Struct
 
 from forum.app.planner import RouteNext
-from forum.runs.roster import Lane, Roster, Tier
+from forum.runs.roster import Roster, Tier
 from forum.runs.routing import Route
 from forum.surfaces.schemas.fields import RunId, fill
 
@@ -48,8 +48,7 @@ class RouteForm(Struct, frozen=True):
 
 def route_form(route: Route, follows: RouteNext) -> RouteForm:
     """Return a route, in its form."""
-    evidence = tuple(fill(EvidenceForm, item) for item in route.evidence)
-    return fill(RouteForm, route, evidence=evidence, next=follows, recorded=None)
+    return fill(RouteForm, route, next=follows, recorded=None)
 
 
 def explain_next_step(follows: RouteNext) -> str:
@@ -80,11 +79,6 @@ class LaneForm(Struct, frozen=True):
     tools: tuple[str, ...]
 
 
-def lane_form(lane: Lane) -> LaneForm:
-    """Return a lane of the roster, in its form."""
-    return fill(LaneForm, lane)
-
-
 class RosterForm(Struct, frozen=True):
     """All specialists of the roster."""
 
@@ -94,4 +88,4 @@ class RosterForm(Struct, frozen=True):
 
 def roster_form(roster: Roster) -> RosterForm:
     """Return a roster, in its form."""
-    return RosterForm(roster.digest, tuple(map(lane_form, roster.lanes)))
+    return fill(RosterForm, roster)

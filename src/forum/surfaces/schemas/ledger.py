@@ -11,7 +11,7 @@ from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import QuarantinedRow
 from forum.ledger.run_directory import RunListProof
 from forum.ledger.sequencer import Publication
-from forum.surfaces.schemas.fields import EntryId, Index, RunId
+from forum.surfaces.schemas.fields import EntryId, Index, RunId, fill
 from forum.surfaces.schemas.figures import RecordForm, record_form
 from forum.tlog import Checkpoint, TlogProof
 
@@ -173,13 +173,8 @@ class CheckpointForm(Struct, frozen=True):
 
 def checkpoint_form(signed: Checkpoint, note: bytes, *, witnessed: bool) -> CheckpointForm:
     """Return a checkpoint and the note that it comes in."""
-    return CheckpointForm(
-        origin=signed.origin,
-        size=signed.size,
-        root=signed.root.hex(),
-        witnessed=witnessed,
-        note=note.decode(),
-    )
+    root, text = signed.root.hex(), note.decode()
+    return fill(CheckpointForm, signed, root=root, witnessed=witnessed, note=text)
 
 
 class RejectedRunForm(Struct, frozen=True):
@@ -201,8 +196,7 @@ class ArchiveForm(Struct, frozen=True):
 
 def archive_form(result: ArchiveResult) -> ArchiveForm:
     """Return what was archived as its JSON form."""
-    rejected = tuple(RejectedRunForm(run.run, run.why) for run in result.rejected)
-    return ArchiveForm(result.archived, result.needed, rejected)
+    return fill(ArchiveForm, result)
 
 
 class SummaryForm(Struct, frozen=True):
@@ -231,17 +225,13 @@ class SummaryForm(Struct, frozen=True):
 def summary_form(log: LogFigures, run: str | None = None) -> SummaryForm:
     """Return what a log holds; with a run, what that run holds."""
     record = log.record
-    return SummaryForm(
-        origin=log.origin,
-        size=log.size,
-        root=log.root,
-        waiting=log.waiting,
+    return fill(
+        SummaryForm,
+        log,
         runs=record.runs,
-        kinds=dict(record.kinds),
+        kinds=record.kinds,
         run=run,
-        signed=log.signed,
-        verified=log.verified,
-        outcomes=dict(record.outcomes),
+        outcomes=record.outcomes,
         record=record_form(record),
     )
 

@@ -9,7 +9,6 @@ from forum.ledger.kinds import Outcome
 from forum.runs.report_fold import SpanRecord, build_span_tree
 from forum.runs.report_kinds import GapReason, Operation, Provenance, span_strand
 from forum.surfaces.schemas import fields
-from forum.units import format_rfc3339
 
 ProvenanceWord = Annotated[
     Provenance,
@@ -88,21 +87,18 @@ def span_forms(view: RunView) -> tuple[SpanForm, ...]:
 
 def _span_form(view: RunView, span: SpanRecord) -> SpanForm:
     ended, facts = span.ended, span.ended or span.begun
-    return SpanForm(
+    return fields.fill(
+        SpanForm,
+        span,
         span=span.id,
-        within=span.within or None,
-        op=span.op,
         name=reported_runs.span_name(view, span),
-        agent=reported_runs.span_agent(view, span) or None,
-        model=span.model or None,
-        provider=facts.provider or None if facts else None,
-        outcome=span.outcome,
-        code=ended.code or None if ended else None,
+        agent=reported_runs.span_agent(view, span),
+        provider=facts.provider if facts else None,
+        code=ended.code if ended else None,
         error=view.errors.get(span_strand(span.id)),
         input_tokens=ended.input_tokens if ended else 0,
         output_tokens=ended.output_tokens if ended else 0,
-        spent=fields.amount_form(span.spent),
-        began=format_rfc3339(span.started),
+        began=span.started,
         seconds=round(span.micros / 1e6, 6),
         begun_first=span.begun is not None,
         cut=max(facts.cut for facts in (span.begun, ended) if facts) if facts else 0,
@@ -113,13 +109,7 @@ def _span_form(view: RunView, span: SpanRecord) -> SpanForm:
 def gap_forms(view: RunView) -> tuple[GapForm, ...]:
     """Return what is known to be missing in a run."""
     return tuple(
-        GapForm(
-            why=gap.facts.why,
-            steps=gap.facts.steps,
-            since=format_rfc3339(gap.facts.since) if gap.facts.since else None,
-            until=format_rfc3339(gap.facts.until) if gap.facts.until else None,
-            entry=view.places.get(gap.entry.hex()),
-        )
+        fields.fill(GapForm, gap.facts, entry=view.places.get(gap.entry.hex()))
         for gap in view.state.report.gaps
     )
 
@@ -127,12 +117,6 @@ def gap_forms(view: RunView) -> tuple[GapForm, ...]:
 def note_forms(view: RunView) -> tuple[RunNoteForm, ...]:
     """Return the notes of a run."""
     return tuple(
-        RunNoteForm(
-            strand=note.strand,
-            step=note.step,
-            actor=note.actor,
-            at=format_rfc3339(note.ts),
-            entry=view.places.get(note.entry.hex()),
-        )
+        fields.fill(RunNoteForm, note, at=note.ts, entry=view.places.get(note.entry.hex()))
         for note in view.state.report.notes
     )

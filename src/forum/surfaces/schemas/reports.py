@@ -74,13 +74,5 @@ class ReportForm(Struct, frozen=True):
 
 def report_form(report: verify.Report) -> ReportForm:
     """Return a report, in its form."""
-    return fill(
-        ReportForm,
-        report,
-        intact=fill(AnswerForm, report.intact),
-        complete=fill(AnswerForm, report.complete),
-        independent=fill(AnswerForm, report.independent),
-        findings=tuple(
-            fill(FindingForm, finding, claim=finding.problem.claim) for finding in report.findings
-        ),
-    )
+    findings = (fill(FindingForm, found, claim=found.problem.claim) for found in report.findings)
+    return fill(ReportForm, report, findings=findings)

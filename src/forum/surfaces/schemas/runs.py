@@ -5,7 +5,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum import units
 from forum.app import ListedRun, RunPage, RunQuery, RunView, formatting
 from forum.app.reported_runs import describe_provenance
 from forum.ledger.kinds import Outcome
@@ -15,20 +14,9 @@ from forum.runs.acceptance_criteria import Check
 from forum.runs.report_kinds import Provenance
 from forum.runs.run_fold import RunState, TaskState
 from forum.runs.run_words import RunOutcome, count_cap_refusals
-from forum.surfaces.schemas import fields
+from forum.surfaces.schemas import fields, reported
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
 from forum.surfaces.schemas.panels import DeliberationForm, deliberation_form
-from forum.surfaces.schemas.reported import (
-    GapForm,
-    ProvenanceWord,
-    RunNoteForm,
-    SourceForm,
-    SpanForm,
-    gap_forms,
-    note_forms,
-    source_form,
-    span_forms,
-)
 from forum.surfaces.schemas.scores import ScoreForm, score_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
 
@@ -168,22 +156,24 @@ class RunForm(Struct, frozen=True):
     scores: Annotated[
         tuple[ScoreForm, ...], Meta(description="Of the run, its tasks and its answer.")
     ] = ()
-    provenance: ProvenanceWord = Provenance.DRIVEN
+    provenance: reported.ProvenanceWord = Provenance.DRIVEN
     coverage: Annotated[
         str, Meta(description="How Forum knows of the run, and what may be missing in it.")
     ] = ""
     name: Annotated[
         str | None, Meta(description="The name of a run that Forum does not drive.")
     ] = None
-    source: Annotated[SourceForm | None, Meta(description="Who reports the run.")] = None
+    source: Annotated[reported.SourceForm | None, Meta(description="Who reports the run.")] = None
     spans: Annotated[
-        tuple[SpanForm, ...], Meta(description="The steps of a run that Forum does not drive.")
+        tuple[reported.SpanForm, ...],
+        Meta(description="The steps of a run that Forum does not drive."),
     ] = ()
     gaps: Annotated[
-        tuple[GapForm, ...], Meta(description="Steps that are known to be missing.")
+        tuple[reported.GapForm, ...], Meta(description="Steps that are known to be missing.")
     ] = ()
     notes: Annotated[
-        tuple[RunNoteForm, ...], Meta(description="Notes in a run that Forum does not drive.")
+        tuple[reported.RunNoteForm, ...],
+        Meta(description="Notes in a run that Forum does not drive."),
     ] = ()
     planned: Annotated[bool, Meta(description="Whether a model made its plan.")] = False
     judged: Annotated[
@@ -210,25 +200,21 @@ class RunForm(Struct, frozen=True):
 def run_form(view: RunView) -> RunForm:
     """Return all that is told of a run, in its form."""
     state, accepted = view.state, view.state.accepted
-    return RunForm(
-        run=view.run,
-        until=view.until,
+    return fields.fill(
+        RunForm,
+        view,
         state=state.state,
         outcome=state.outcome,
         status=formatting.exit_status(view),
         reason=formatting.explain_run_state(view),
-        request=view.request,
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
-        spent=fields.amount_form(state.spent),
+        spent=state.spent,
         cap=fields.cap_form(state.cap, accepted.milliseconds if accepted else NO_LIMIT),
-        spent_by={agent: fields.amount_form(spent) for agent, spent in state.spent_by.items()},
+        spent_by=state.spent_by,
         planned=formatting.run_care(state).planned,
         judged=formatting.run_care(state).judged,
         route=_routed_form(view),
-        roles=tuple(
-            fields.fill(PartForm, part, spent=fields.amount_form(part.spent))
-            for part in formatting.summarize_roles(state)
-        ),
+        roles=formatting.summarize_roles(state),
         checks=tuple(
             fields.fill(
                 CheckForm,
@@ -245,7 +231,7 @@ def run_form(view: RunView) -> RunForm:
         effects=tuple(
             effect_form(view, task.id, use) for task in state.tasks.values() for use in task.uses
         ),
-        begun=units.format_rfc3339(state.begun),
+        begun=state.begun,
         seconds=round(formatting.run_duration(view) / 1e6, 3),
         tasks=tuple(
             task_form(view, state.task(node.id))
@@ -253,23 +239,20 @@ def run_form(view: RunView) -> RunForm:
         ),
         deliberation=deliberation_form(view),
         gates=tuple(gate_form(view.run, gate, view.origin) for gate in state.gates.values()),
-        waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
-        fork_of=accepted.fork_run or None if accepted else None,
-        within=accepted.parent_run or None if accepted else None,
+        waits_for=(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
+        fork_of=accepted.fork_run if accepted else None,
+        within=accepted.parent_run if accepted else None,
         about=state.about.run if state.about else None,
-        why=formatting.explain_failure(view) or None,
-        scores=tuple(map(score_form, view.scores)),
+        why=formatting.explain_failure(view),
+        scores=map(score_form, view.scores),
         provenance=state.provenance,
         coverage=describe_provenance(state),
-        name=view.name or None,
-        source=source_form(view),
-        spans=span_forms(view),
-        gaps=gap_forms(view),
-        notes=note_forms(view),
+        source=reported.source_form(view),
+        spans=reported.span_forms(view),
+        gaps=reported.gap_forms(view),
+        notes=reported.note_forms(view),
         word=formatting.view_word(view),
         refused=count_cap_refusals(state),
-        title=view.title or None,
-        declined_team=view.declined_team,
     )
 
 
@@ -291,7 +274,7 @@ class RunLine(Struct, frozen=True):
             "drive the run.",
         ),
     ]
-    provenance: ProvenanceWord
+    provenance: reported.ProvenanceWord
     name: Annotated[str | None, Meta(description="The name of a run that Forum does not drive.")]
     spans: Annotated[int, Meta(description="How many spans were recorded.")]
     gaps: Annotated[int, Meta(description="How many gaps were recorded.")]
@@ -342,32 +325,21 @@ def _cut_text(text: str | None) -> str | None:
 def _run_line(listed: ListedRun) -> RunLine:
     """Return what a list tells of a run."""
     summary = listed.summary
-    return RunLine(
+    return fields.fill(
+        RunLine,
+        summary,
         run=listed.run,
         state=listed.state,
-        outcome=summary.outcome,
-        stopped=summary.stopped,
         word=listed.word,
-        refused=summary.refused,
-        passed=summary.passed,
-        tasks=summary.tasks,
-        spent=fields.amount_form(summary.spent),
-        begun=units.format_rfc3339(summary.begun),
         request=None if listed.request is None else listed.request[:_MAX_LINE_CHARS],
-        provenance=summary.provenance,
         name=_cut_text(listed.name),
-        spans=summary.spans,
-        gaps=summary.gaps,
-        ended=units.format_rfc3339(listed.ended) if listed.ended else None,
-        lane=summary.lane or None,
-        unpriced=summary.unpriced,
+        ended=listed.ended,
         altered=listed.is_altered,
         title=_cut_text(listed.title),
         is_cut=any(
             len(text or "") > _MAX_LINE_CHARS
             for text in (listed.request, listed.name, listed.title)
         ),
-        models=summary.models,
         seconds=round((listed.ended - summary.begun) / 1e6, 3) if listed.ended else None,
     )
 

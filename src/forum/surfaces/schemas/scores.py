@@ -8,7 +8,6 @@ from msgspec import Meta, Struct
 from forum.runs import kinds
 from forum.runs.scores import RecordedScore
 from forum.surfaces.schemas import fields
-from forum.units import format_rfc3339
 
 ScoreValue = Annotated[
     float, Meta(ge=0, le=1, description="From 0 to 1, in thousandths.", examples=[0.8])
@@ -44,7 +43,7 @@ def score_form(score: RecordedScore) -> ScoreForm:
         entry=score.entry,
         value=score.facts.value / kinds.MAX_SCORE,
         actor=score.actor,
-        at=format_rfc3339(score.at),
+        at=score.at,
         comment=score.comment,
         latest=score.is_latest,
     )

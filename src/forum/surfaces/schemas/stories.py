@@ -84,33 +84,26 @@ def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
     wanted = (AcceptedFacts,) if state.accepted is not None else (ReportSourceFacts, RunOpenFacts)
     heads = [located.entry for located in record.entries if isinstance(located.entry.facts, wanted)]
     accepted = max(heads, key=lambda entry: entry.n)
-    return StoryForm(
+    return fields.fill(
+        StoryForm,
+        view,
         run=record.run,
-        request=view.request,
         asked_by=accepted.actor,
-        asked_at=format_rfc3339(accepted.ts),
+        asked_at=accepted.ts,
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
         outcome=state.outcome,
         ended_at=format_rfc3339(state.ended) if state.outcome is not None else None,
-        why=explain_failure(view) or undecided_headline(view) or None,
-        spent=fields.amount_form(state.spent),
+        why=explain_failure(view) or undecided_headline(view),
+        spent=state.spent,
         models=_models(view),
-        decisions=tuple(_decisions(record)),
-        witnesses=tuple(
-            WitnessLine(
-                witness=sighting.witness,
-                at=format_rfc3339(1_000_000 * sighting.time),
-                same_machine=sighting.same_machine,
-                independent=sighting.independent,
-            )
-            for sighting in report.sightings
+        decisions=_decisions(record),
+        witnesses=(
+            fields.fill(WitnessLine, seen, at=1_000_000 * seen.time) for seen in report.sightings
         ),
         provenance=state.provenance,
         known=describe_provenance(state),
-        name=view.name or None,
-        title=view.title or None,
         spans=len(state.report.spans),
-        gaps=describe_gaps(state) or None,
+        gaps=describe_gaps(state),
         word=view_word(view),
         refused=count_cap_refusals(state),
     )

@@ -77,20 +77,18 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
     planned = view.plan.by_id.get(task.id) if view.plan else None
     own = formatting.own_calls(task)
     last = own[-1].called if own else None
-    return TaskForm(
-        id=task.id,
-        lane=planned.lane or None if planned else None,
-        state=task.state,
+    return fields.fill(
+        TaskForm,
+        task,
+        lane=planned.lane if planned else None,
         reason=formatting.explain_task_state(view, task),
         agent=last.agent if last else planned.agent if planned else "",
         model=last.model if last else None,
-        attempts=task.attempts,
         verdicts=tuple(_verdict_form(view, task, verdict) for verdict in task.verdicts),
         lost=formatting.count_lost_calls(task),
-        spent=fields.amount_form(task.spent),
         seconds=round(formatting.task_duration(task, view.at) / 1e6, 3),
-        needs=tuple(planned.needs) if planned else (),
-        after=tuple(planned.after) if planned else (),
+        needs=planned.needs if planned else (),
+        after=planned.after if planned else (),
         run=task.delegated.run if task.delegated else None,
         entry=view.entries.get(task.id),
         accord=task.accord.accord if task.accord else None,
@@ -102,15 +100,10 @@ def _verdict_form(view: RunView, task: TaskRun, verdict: VerdictFacts) -> Verdic
     return fields.fill(
         VerdictForm,
         verdict,
-        opinion=_opinion_form(view, task.id, verdict.attempt),
+        opinion=view.opinions.get((task.id, verdict.attempt)),
         accord=panels[-1].accord if panels else None,
         run=panels[-1].run if panels else None,
     )
-
-
-def _opinion_form(view: RunView, task: str, attempt: int) -> OpinionForm | None:
-    opinion = view.opinions.get((task, attempt))
-    return fields.fill(OpinionForm, opinion) if opinion else None
 
 
 class EffectForm(Struct, frozen=True):

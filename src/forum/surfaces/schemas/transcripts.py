@@ -11,7 +11,6 @@ from forum.runs.report_kinds import Operation
 from forum.runs.run_record import RunRecord
 from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reported import ProvenanceWord
-from forum.units import format_rfc3339
 
 
 class ExchangeForm(Struct, frozen=True):
@@ -91,22 +90,16 @@ def exchange_forms(record: RunRecord) -> tuple[ExchangeForm, ...]:
 
 def exchange_form(step: ConversationStep, exchange: ModelExchange) -> ExchangeForm:
     """Return a step with its messages in its form."""
-    return ExchangeForm(
+    return fields.fill(
+        ExchangeForm,
+        step,
         entry=step.located.index,
         began_entry=step.first.index,
         strand=step.first.entry.strand,
-        op=step.op,
-        name=step.name,
-        agent=step.agent or None,
-        model=step.model or exchange.model or None,
-        outcome=step.outcome,
-        code=step.code or None,
-        began=format_rfc3339(step.started),
+        model=step.model or exchange.model,
+        began=step.started,
         seconds=round(step.micros / 1e6, 6),
-        spent=fields.amount_form(step.spent),
-        input_tokens=step.input_tokens,
-        output_tokens=step.output_tokens,
-        stop_reason=exchange.stop_reason or None,
+        stop_reason=exchange.stop_reason,
         repeated=exchange.repeated,
         request=exchange.request,
         reply=exchange.reply,

@@ -15,13 +15,7 @@ from time import monotonic, sleep
 import msgspec
 
 from forum import errors
-from forum.features.recorder.report_items import (
-    GateQuestion,
-    RunEnd,
-    RunStart,
-    StepBegin,
-    StepReport,
-)
+from forum.features.recorder import report_items
 from forum.features.recorder.report_writer import ReportWriter
 from forum.features.recorder.values import encode_value
 from forum.ledger.kinds import Outcome
@@ -113,7 +107,7 @@ def handle_event(event: HookEvent, writer: ReportWriter, rules: HookRules) -> st
             _after_tool(event, run, writer, Outcome.FAILED)
         case HookName.PROMPT:
             prompt = msgspec.Raw(encode_value(event.prompt).raw)
-            step = StepReport(
+            step = report_items.StepReport(
                 run=run.run,
                 span=_random_name("prompt"),
                 op=Operation.STEP,
@@ -124,7 +118,9 @@ def handle_event(event: HookEvent, writer: ReportWriter, rules: HookRules) -> st
             writer.record_steps([(run, step)])
         case HookName.SESSION_END:
             # Every event waited for its commit, so nothing was dropped.
-            writer.end_run(RunEnd(run=run.run, name=FRAMEWORK, outcome=Outcome.OK, handed_in=0))
+            writer.end_run(
+                report_items.RunEnd(run=run.run, name=FRAMEWORK, outcome=Outcome.OK, handed_in=0)
+            )
         case _:
             pass  # other events open the run, and no more
     return ""
@@ -149,7 +145,7 @@ def _open_session(session: str, writer: ReportWriter, rules: HookRules) -> Repor
     before = ""
     for number in range(1, _MAX_CONTINUATIONS):
         name = first if number == 1 else f"{first}.{number}"
-        start = RunStart(
+        start = report_items.RunStart(
             run=name,
             name=FRAMEWORK,
             framework=FRAMEWORK,
@@ -167,7 +163,7 @@ def _before_tool(
     event: HookEvent, run: ReportedRunWriter, writer: ReportWriter, rules: HookRules
 ) -> str:
     arguments = encode_value(event.tool_input)
-    begin = StepBegin(
+    begin = report_items.StepBegin(
         run=run.run,
         span=_label(event.tool_use_id) if event.tool_use_id else _random_name("use"),
         op=Operation.TOOL,
@@ -191,7 +187,7 @@ def _before_tool(
         if not writer.has_begun(run, begin):
             raise
     if why:
-        step = StepReport(
+        step = report_items.StepReport(
             run=run.run,
             span=begin.span,
             op=Operation.TOOL,
@@ -211,7 +207,7 @@ def _begin_within_sums(
     run: ReportedRunWriter,
     writer: ReportWriter,
     rules: HookRules,
-    begin: StepBegin,
+    begin: report_items.StepBegin,
 ) -> bool:
     """Record that a tool is used without approval; return False if a rule may require one.
 
@@ -254,7 +250,7 @@ def _ask_approval(
     shown = _shown_use(event)
     # The gates of earlier uses that are equal; only if each approval is taken, a new one is opened.
     for subject in [*writer.gates_about(run, shown), _random_name("use")]:
-        question = GateQuestion(
+        question = report_items.GateQuestion(
             run=run.run, subject=subject, shown=shown, milliseconds=_GATE_MILLISECONDS
         )
         deadline = monotonic() + rules.wait_seconds
@@ -276,7 +272,7 @@ def _take_approval(subject: str, span: str, run: ReportedRunWriter, writer: Repo
 
     After a crash before the use has begun, the approval is lost, and a person is asked again.
     """
-    step = StepReport(
+    step = report_items.StepReport(
         run=run.run,
         span=subject,
         op=Operation.STEP,
@@ -293,7 +289,7 @@ def _after_tool(
 ) -> None:
     result = encode_value(event.tool_response)
     arguments = msgspec.Raw(encode_value(event.tool_input).raw)
-    step = StepReport(
+    step = report_items.StepReport(
         run=run.run,
         span=_label(event.tool_use_id)
         if event.tool_use_id

@@ -11,15 +11,9 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from forum import errors
+from forum.features.recorder import run_scope
 from forum.features.recorder.api import default_recorder
 from forum.features.recorder.recorder import Recorder
-from forum.features.recorder.run_scope import (
-    RunScope,
-    SpanContext,
-    StepScope,
-    current_context,
-    outcome_of,
-)
 from forum.ledger.kinds import Outcome
 from forum.runs.report_kinds import Operation
 
@@ -39,9 +33,9 @@ class SpanTracker:
 
     def __init__(self, framework: str, recorder: Recorder | None = None) -> None:
         self.framework, self._recorder = framework, recorder
-        self._contexts: dict[Hashable, SpanContext] = {}
-        self._steps: dict[Hashable, StepScope] = {}
-        self._runs: dict[Hashable, RunScope] = {}
+        self._contexts: dict[Hashable, run_scope.SpanContext] = {}
+        self._steps: dict[Hashable, run_scope.StepScope] = {}
+        self._runs: dict[Hashable, run_scope.RunScope] = {}
         self._lock = RLock()  # the collector may end a step in the midst of it
 
     @property
@@ -49,13 +43,13 @@ class SpanTracker:
         """The recorder that was given, or the default one."""
         return self._recorder or default_recorder()
 
-    def open_run(self, key: Hashable, name: str) -> SpanContext:
+    def open_run(self, key: Hashable, name: str) -> run_scope.SpanContext:
         """Return the current run of the program, or open one for this key."""
-        context = current_context()
+        context = run_scope.current_context()
         if context is None:
             run = self.recorder.run(name or self.framework, framework=self.framework)
             run.begin()
-            context = SpanContext(run, "")
+            context = run_scope.SpanContext(run, "")
             with self._lock:
                 self._runs[key] = run
         with self._lock:
@@ -68,36 +62,36 @@ class SpanTracker:
             run = self._runs.pop(key, None)
             self._contexts.pop(key, None)
         if run is not None:
-            run.end(outcome_of(error) if error is not None else Outcome.OK)
+            run.end(run_scope.outcome_of(error) if error is not None else Outcome.OK)
 
-    def context_of(self, *keys: Hashable) -> SpanContext | None:
+    def context_of(self, *keys: Hashable) -> run_scope.SpanContext | None:
         """Return the span of the first of these keys that is open, or the current one."""
         with self._lock:
             found = next((self._contexts[key] for key in keys if key in self._contexts), None)
-        return found or current_context()
+        return found or run_scope.current_context()
 
     def make_step(
         self,
         key: Hashable,
         op: Operation,
         name: str,
-        parent: SpanContext | None,
+        parent: run_scope.SpanContext | None,
         **facts: Any,
-    ) -> StepScope:
+    ) -> run_scope.StepScope:
         """Return a step within a span; the caller prepares it."""
-        step = StepScope(self.recorder, op, name, parent=parent, **facts)
+        step = run_scope.StepScope(self.recorder, op, name, parent=parent, **facts)
         with self._lock:
             self._steps[key] = step
             self._contexts[key] = step.context
         return step
 
-    def take_step(self, key: Hashable) -> StepScope | None:
+    def take_step(self, key: Hashable) -> run_scope.StepScope | None:
         """Return an open step that ends now; None if there is none of this key."""
         with self._lock:
             self._contexts.pop(key, None)
             return self._steps.pop(key, None)
 
-    def skip_step(self, key: Hashable, parent: SpanContext | None) -> None:
+    def skip_step(self, key: Hashable, parent: run_scope.SpanContext | None) -> None:
         """Leave a span out: those within it belong to its parent."""
         if parent is not None:
             parent.run.filtered += 1

@@ -1,0 +1,3 @@
+"""The names of `forum_client.problems`, for a checkout."""
+
+from forum_client.problems import *  # noqa: F403

@@ -1,0 +1,186 @@
+"""How entries and their effects are appended in Postgres.
+
+Committing an entry takes no lock that an append to another strand waits for.  Beside the log, the
+strands of a run share its budget account: a transaction that charges the account holds the lock on
+its row until the transaction ends.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from time import sleep
+
+import psycopg
+
+from forum import errors
+from forum.ledger import ports
+from forum.stores import sql_queries
+from forum.stores.postgres_connections import Connection
+from forum.stores.postgres_log import NotHereError, PostgresLog
+from forum.stores.postgres_reader import StrandKey
+from forum.stores.postgres_sessions import QUERIES, RetryDelay, run_query
+from forum.stores.sql_appending import SqlEntryStore
+from forum.stores.sql_queries import QueryExecutor
+
+_MAX_ATTEMPTS = 5
+
+
+_FIRST_RETRY_S, _LAST_RETRY_S = 0.02, 0.2
+
+
+_MAX_BUFFERED_BYTES = 1 << 20
+"""The number of buffered body bytes above which a batch of body parts is sent."""
+
+
+_RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+"""Errors caused by concurrent transactions: Postgres has rolled back, and a retry is safe."""
+
+
+class PostgresEntryStore(PostgresLog, SqlEntryStore):
+    """Appends entries with their bodies and effects."""
+
+    def append(self, records: Sequence[ports.EntryWrite]) -> None:
+        def write() -> None:
+            with self._write_connection("appending") as db:
+                self._append_with_retry(db, records)
+
+        self._write_where_it_is(write)
+
+    def _append_with_retry(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
+        delay = RetryDelay(_FIRST_RETRY_S, _LAST_RETRY_S)
+        for left in reversed(range(_MAX_ATTEMPTS)):
+            try:
+                self._append(db, records)
+            except _RETRYABLE_ERRORS as error:
+                if not left:
+                    raise errors.StoreFailed("appending", str(error).strip()) from error
+                # The other transaction waits for a row that this one has given up: an attempt at
+                # once could take the row first, and end in the same way.
+                sleep(delay.next())
+            else:
+                self._guard.note_appended(records)
+                return
+
+    def _append(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
+        # Look up only the strands of these records: the cache may hold very many strands.
+        strands = {(r.position.run, r.position.strand) for r in records}
+        cache = self._strand_ids.value
+        self._guard.check_current(db)
+        cached = {key: id_ for key in strands if (id_ := cache.get(key)) is not None}
+        if self.lineage.generation:
+            self._confirm_strands(db, records)
+        try:
+            if len(cached) < len(strands) or any(r.bodies or r.effects for r in records):
+                added = self._append_all(db, records, cached, strands - cached.keys())
+                # After the commit: if the transaction had failed, these ids would not exist.
+                self._cache_strand_keys(added, cache)
+            else:
+                self._append_entries(db, records, cached)
+        except psycopg.errors.UniqueViolation:
+            raise errors.PositionTaken(str(records[0].position)) from None
+
+    def _append_all(
+        self,
+        db: Connection,
+        records: Sequence[ports.EntryWrite],
+        cached: dict[StrandKey, int],
+        wanted: set[StrandKey],
+    ) -> dict[StrandKey, int]:
+        with db.transaction():
+            added = self._add_strands(db, wanted) if wanted else {}
+            ids = cached | added
+            self._append_entries(db, records, ids)
+            self._append_bodies(db, records, ids)
+            # All transactions lock in the order strands, entries, accounts, timers, which prevents
+            # deadlocks between these tables.  Entries are inserted in the order of the records: if
+            # two transactions race for the same positions in opposite order, Postgres aborts one
+            # of them, and `append` retries it.
+            self._apply_effects(partial(run_query, db, log=self._log), records)
+        return added
+
+    def _confirm_strands(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
+        """Compare the end of each strand with the record, once after the database has changed.
+
+        A writer knows the end of its strand from before, and may write behind entries that are
+        lost.  Raises `CommitsLost`, and `PositionTaken` if another writer was there.
+        """
+        confirmed = self._confirmed.value
+        first: dict[StrandKey, ports.EntryWrite] = {}
+        for record in records:
+            first.setdefault((record.position.run, record.position.strand), record)
+        unknown = [record for strand, record in first.items() if strand not in confirmed]
+        self._guard.check_predecessors(db, [record for record in unknown if record.position.n])
+        if len(confirmed) > sql_queries.MAX_CACHED_STRANDS:
+            confirmed.clear()
+        confirmed.update(first)
+
+    def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
+        # Sorted: two transactions that add the same strands cannot deadlock.
+        runs, names = zip(*sorted(wanted), strict=True)
+        parameters = {"log": self._log, "runs": list(runs), "names": list(names)}
+        rows = db.execute(QUERIES["add_strands"], parameters).fetchall()
+        if len(rows) < len(wanted):  # the statement returns only new strands
+            rows = db.execute(QUERIES["strand_ids"], parameters).fetchall()
+        return {(run, name): strand for run, name, strand in rows}
+
+    def _append_entries(
+        self, db: Connection, records: Sequence[ports.EntryWrite], ids: Mapping[StrandKey, int]
+    ) -> None:
+        rows = {
+            "log": self._log,
+            "strands": [ids[r.position.run, r.position.strand] for r in records],
+            "ns": [r.position.n for r in records],
+            "bytes": [r.data for r in records],
+            "tags": [r.tag for r in records],
+        }
+        if not db.execute(QUERIES["append"], rows).rowcount:
+            raise NotHereError
+
+    def _append_bodies(
+        self, db: Connection, records: Sequence[ports.EntryWrite], ids: Mapping[StrandKey, int]
+    ) -> None:
+        # Send many small parts in one statement, but never hold a whole long body in memory.
+        rows: list[tuple[int, int, str, int, bytes, bytes]] = []
+        held = 0
+        for record in records:
+            strand = ids[record.position.run, record.position.strand]
+            for body in record.bodies:
+                for part, data in enumerate(body.content.chunks()):
+                    rows.append((strand, record.position.n, body.name, part, body.salt, data))
+                    held += len(data)
+                    if held > _MAX_BUFFERED_BYTES:
+                        self._add_bodies(db, rows)
+                        rows, held = [], 0
+        if rows:
+            self._add_bodies(db, rows)
+
+    def _add_bodies(
+        self, db: Connection, rows: list[tuple[int, int, str, int, bytes, bytes]]
+    ) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        db.execute(QUERIES["add_bodies"], (self._log, *columns))
+
+    def _open_accounts(
+        self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
+    ) -> None:
+        caps = {
+            name: [getattr(account.cap, name) for account in accounts]
+            for name in ports.Amount._fields
+        }
+        execute("open_accounts", runs=[a.run for a in accounts], **caps)
+
+    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
+        # One statement cannot change a row twice, so keep only the last time of each timer.
+        last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
+        for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
+            some = [(*place, at) for place, at in last.items() if (at is not None) is wanted]
+            if some:
+                runs, strands, ats = (list(column) for column in zip(*some, strict=True))
+                execute(query, runs=runs, strands=strands, ats=ats)
+
+    def _add_timers(self, execute: QueryExecutor, timers: Sequence[ports.Timer]) -> None:
+        if timers:
+            runs, strands, ats = (list(column) for column in zip(*timers, strict=True))
+            execute("add_alarms", runs=runs, strands=strands, ats=ats)
+
+    def _add_ended(self, execute: QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
+        execute("add_ended", runs=[e.run for e in ends], parents=[e.parent for e in ends])
