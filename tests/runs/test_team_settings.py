@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forum.errors import BadSettings
 from forum.runs.policy import (
-    OPERATION_PATHS,
+    API_ENDPOINTS,
     Api,
     Chat,
     Command,
@@ -238,11 +238,11 @@ def test_a_key_goes_to_the_cloud_that_it_belongs_to(
 def test_the_address_of_an_operation_is_that_of_its_api(api: Api, end: str) -> None:
     """Documentation of servers shows whole addresses, and people paste them."""
     base = "http://127.0.0.1:11434/v1"
-    pasted = chat_agent({"model": "m", "url": base + OPERATION_PATHS[api] + end})
+    pasted = chat_agent({"model": "m", "url": base + API_ENDPOINTS[api].path + end})
 
     assert (pasted.url, pasted.api) == (base, api)
     assert pasted == chat_agent({"model": "m", "url": base, "api": api.value})
-    assert read(f'[models.a]\nmodel = "m"\nurl = "{base}{OPERATION_PATHS[api]}{end}"').agents[
+    assert read(f'[models.a]\nmodel = "m"\nurl = "{base}{API_ENDPOINTS[api].path}{end}"').agents[
         ""
     ] == (pasted)
 
@@ -250,7 +250,7 @@ def test_the_address_of_an_operation_is_that_of_its_api(api: Api, end: str) -> N
 @pytest.mark.parametrize(("api", "other"), [(a, b) for a in Api for b in Api if a is not b])
 def test_an_address_of_another_api_is_refused(api: Api, other: Api) -> None:
     """Two settings that contradict each other are not resolved by a guess."""
-    url = f"http://127.0.0.1/v1{OPERATION_PATHS[other]}"
+    url = f"http://127.0.0.1/v1{API_ENDPOINTS[other].path}"
 
     with pytest.raises(ValueError, match=f'api: it is "{api}".*ends with .*"{other}"'):
         chat_agent({"model": "m", "url": url, "api": api.value})

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from forum.stores import catalogue, postgres, postgres_schema, sql_schema
+from forum.stores import catalogue, postgres_schema, sql_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from tests.soak.cluster import scratch_database
 
@@ -41,7 +41,7 @@ def _read_state(url: str, *, partitioned: bool, last_post: int) -> catalogue.Cat
     ]
     with (
         scratch_database(url) as place,
-        patch.object(postgres, "_PARTITION_MIGRATION", first),
+        patch.object(postgres_schema, "_PARTITION_MIGRATION", first),
         patch.object(sql_schema, "load_migrations", lambda _: migrations),
     ):
         postgres_schema.upgrade_schema(place, post=True)

@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from forum.errors import StoreFailed, UpgradeBlocked
-from forum.stores import postgres, postgres_schema, postgres_upgrade, sql_schema
+from forum.stores import postgres_schema, postgres_upgrade, sql_schema
 from forum.stores.postgres_schema import partition_database, upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from forum.stores.postgres_tenants import separate_logs
@@ -42,9 +42,9 @@ def older_database(url: str, number: int) -> None:
     before = [migration for migration in MIGRATIONS if migration.number < number]
     with (
         patch.object(sql_schema, "load_migrations", lambda _: before),
-        patch.object(postgres, "_PARTITION_MIGRATION", 0),
+        patch.object(postgres_schema, "_PARTITION_MIGRATION", 0),
         patch.object(
-            postgres, "separate_logs", separate_logs if number > TENANTS else lambda _: None
+            postgres_schema, "separate_logs", separate_logs if number > TENANTS else lambda _: None
         ),
     ):
         upgrade_schema(url, post=True)

@@ -7,7 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
-from forum.surfaces.cli import cli
+import forum.surfaces.cli as cli_module
+from forum.feature import Feature, FeatureCommand
+from forum.features import FEATURES
+from forum.surfaces.cli import cli, command_groups
 from forum.surfaces.cli.help_page import DOORS, MAX_SUMMARY, WAYS_TO_BEGIN
 from forum.surfaces.cli.suggestions import HINTS
 from tests.surfaces.terminal import Terminal
@@ -148,3 +151,22 @@ def test_a_typo_is_met_with_one_suggestion(bare: Terminal, typed: str, meant: st
 def test_config_alone_shows_the_settings(bare: Terminal) -> None:
     """There is nothing else that it could do."""
     assert bare.call("config").stdout == bare.call("config", "show").stdout
+
+
+def test_each_command_of_a_feature_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may follow a command of a feature, also of one that is not there."""
+    added = tuple(
+        FeatureCommand(name, "webhooks.cli:webhooks", "Look", after, "")
+        for name, after in (("third", "second"), ("second", "review"), ("last", "no-such"))
+    )
+    monkeypatch.setattr(cli_module, "FEATURES", (*FEATURES, Feature("added", commands=added)))
+    command_groups.cache_clear()
+    try:
+        look = list(command_groups()["Look"])
+    finally:
+        command_groups.cache_clear()
+
+    assert look[look.index("review") :][:3] == ["review", "second", "third"]
+    assert look[-1] == "last"
+    listed = {name for group in command_groups().values() for name in group}
+    assert {command.name for feature in FEATURES for command in feature.commands} <= listed

@@ -292,8 +292,8 @@ def _deleted_ledger(user: Newcomer) -> str:
 def _missing_extra(user: Newcomer) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "psycopg", None)
-        patch.delitem(sys.modules, "forum.stores.postgres", raising=False)
-        patch.delitem(sys.modules, "forum.stores.postgres_connections", raising=False)
+        for name in ("postgres", "postgres_connections", "postgres_reader", "postgres_schema"):
+            patch.delitem(sys.modules, f"forum.stores.{name}", raising=False)
         return _with_database(user, "postgresql://127.0.0.1/test")
 
 

@@ -6,8 +6,10 @@ They are made for English; in other languages they find numbers, units and names
 """
 
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
+from importlib.resources import files
 from itertools import pairwise, takewhile
 
 import msgspec
@@ -21,8 +23,8 @@ _NEGATION_REACH = 4
 """How many words after a negation it can refer to."""
 
 
-def _list_words(words: str) -> list[str]:
-    return words.split()
+def _by_word(table: dict[str, str]) -> dict[str, str]:
+    return {word: meaning for meaning, words in table.items() for word in words.split()}
 
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[$€£%]|[a-z]+'[a-z]+|[^\W\d_]\w*", re.IGNORECASE)
@@ -32,102 +34,19 @@ _SUBJECT = re.compile(
     r"\b[A-Z]\w*(?<!s|g)(?<!ion)(?=\s(?:should|must|will|would|can|could|is|was|has|did)\b)"
 )
 """A word at the start of a sentence that may be a name, because a verb follows it."""
-_NUMBER_WORDS = _list_words(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty"
-)
-_NUMBERS = {
-    **{word: str(number) for number, word in enumerate(_NUMBER_WORDS)},
-    **{
-        word: str(10 * number)
-        for number, word in enumerate(
-            _list_words("thirty forty fifty sixty seventy eighty ninety hundred"), 3
-        )
-    },
-    "thousand": "1000", "million": "1000000", "once": "1", "twice": "2", "single": "1",
-}  # fmt: skip
-_UNITS = {
-    alias: unit
-    for unit, aliases in {
-        "second": "s sec secs second seconds", "minute": "min mins minute minutes",
-        "hour": "h hour hours hourly", "day": "day days daily", "week": "week weeks weekly",
-        "month": "month months monthly", "year": "year years yearly annually annual",
-        "millisecond": "ms millisecond milliseconds", "dollar": "$ usd dollar dollars",
-        "euro": "€ eur euro euros", "pound": "£ gbp pound pounds",
-        "percent": "% percent", "kilobyte": "kb kilobyte kilobytes",
-        "megabyte": "mb megabyte megabytes", "gigabyte": "gb gigabyte gigabytes",
-        "terabyte": "tb terabyte terabytes", "meter": "m meter meters metre metres",
-        "kilometer": "km kilometer kilometers kilometre kilometres", "mile": "mile miles",
-        "gram": "g gram grams", "kilogram": "kg kilogram kilograms kilo kilos",
-        "celsius": "celsius", "fahrenheit": "fahrenheit",
-    }.items()
-    for alias in aliases.split()
-}  # fmt: skip
-_NEGATIONS = frozenset(
-    _list_words(
-        "not no never cannot without neither nor none nobody nothing don't doesn't didn't "
-        "won't can't shouldn't isn't aren't wasn't weren't wouldn't couldn't mustn't needn't "
-        "hasn't haven't hardly avoid refrain against lacks"
-    )
-)
+_TABLES = tomllib.loads((files("forum.models") / "answer_words.toml").read_text("utf-8"))
+_NUMBERS = _by_word(_TABLES["numbers"])
+_UNITS = _by_word(_TABLES["units"])
+_NEGATIONS = frozenset(_TABLES["negations"].split())
 _NO_NEGATION = (("enough",), ("only",), ("just",), ("doubt",))
 """Words after "not" or "no" that make it no negation: "not enough" is "too little"."""
-_OPPOSITES = (
-    ("yes yeah yep agreed", "no nope"),
-    ("accept accepted approve approved merge merged confirm pass passes grant granted",
-     "reject rejected decline declined deny denied refuse refused veto disapprove"),
-    ("safe secure harmless", "unsafe insecure dangerous risky harmful"),
-    ("acceptable", "unacceptable"), ("legal lawful", "illegal unlawful"),
-    ("valid", "invalid"), ("true correct right accurate", "false incorrect wrong inaccurate"),
-    ("possible feasible doable", "impossible infeasible unfeasible"),
-    ("guilty liable", "innocent"), ("necessary required mandatory", "unnecessary optional"),
-    ("reliable", "unreliable"), ("likely", "unlikely"), ("available", "unavailable"),
-    ("worth worthwhile", "worthless pointless"), ("success succeed succeeds succeeded", "failure"),
-    ("allow allowed allows permit permitted", "forbid forbidden ban banned prohibit disallow"),
-    ("enable enabled activate", "disable disabled deactivate"),
-    ("raise raised increase increased increases grow grew higher expand extend",
-     "lower lowered decrease decreased decreases reduce reduced reduces shrink shorten"),
-    ("larger bigger large big", "smaller small little"),
-    ("faster fast quick quickly", "slower slow slowly"), ("better improve improves improved",
-     "worse worsen worsens worsened"),
-    ("cheaper cheap inexpensive", "expensive costly"), ("early earlier sooner", "late later"),
-    ("before", "after"), ("above", "below"), ("inside internal", "outside external"),
-    ("buy purchase", "sell"), ("lease rent", "buy purchase"), ("open opened", "close closed shut"),
-    ("start begin begun started continue resume", "end finish stop halt pause"),
-    ("public", "private"),
-    ("win wins won", "lose loses lost"), ("gain gains profit", "loss losses"),
-    ("keep keeps retain stay preserve",
-     "remove removed delete drop split replace replaced abandon discard scrap"),
-    ("ship shipped deploy launch proceed now immediately", "postpone delay wait defer hold"),
-    ("support supports", "oppose opposes"), ("always", "never"), ("all every", "none"),
-    ("manual manually", "automatic automatically"), ("synchronous", "asynchronous"),
-    ("minimum least", "maximum most"), ("import", "export"), ("encrypt encrypted",
-     "unencrypted plaintext"), ("hire", "fire"), ("north", "south"), ("east", "west"),
-    ("left", "right"), ("hot warm", "cold"), ("push", "pull"), ("upgrade", "downgrade"),
-    ("vertical vertically", "horizontal horizontally"),
-)  # fmt: skip
 _AXES: dict[str, tuple[tuple[int, int], ...]] = {}
-for _axis, (_yes, _no) in enumerate(_OPPOSITES):
-    for _sign, _listed in ((1, _yes), (-1, _no)):
+for _axis, _sides in enumerate(_TABLES["opposites"]):
+    for _sign, _listed in zip((1, -1), _sides, strict=True):
         for _word in _listed.split():
             _AXES[_word] = (*_AXES.get(_word, ()), (_axis, _sign))
-_CALENDAR = frozenset(
-    _list_words(
-        "monday tuesday wednesday thursday friday saturday sunday january february march "
-        "april june july august september october november december spring summer autumn "
-        "winter morning evening night noon"
-    )
-)
-_FILLERS = frozenset(
-    _list_words(
-        "a an the is are was were be been being it its this that these those there here to of "
-        "in on at by for from with into as and or but so if then than we i you they he she "
-        "our your their my us should would could can will must may might shall do does did "
-        "have has had go ahead us use using make makes just very really also please because "
-        "due since while about around per each which what who whom whose how when where why "
-        "yet still only own"
-    )
-)
+_CALENDAR = frozenset(_TABLES["calendar"].split())
+_FILLERS = frozenset(_TABLES["fillers"].split())
 
 
 class _Words(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import msgspec
 from forum.engine import ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens, has_cache_price
-from forum.runs.policy import OPERATION_PATHS, Api, Chat
+from forum.runs.policy import API_ENDPOINTS, Api, Chat
 from forum.runs.prompt import MessageRole
 from forum.runs.server_sent_events import SseEvent
 
@@ -77,7 +77,7 @@ _usage = msgspec.json.Decoder(_AnthropicUsage)
 class AnthropicWire(wire.Wire):
     """A call of the messages API."""
 
-    path = OPERATION_PATHS[Api.ANTHROPIC]
+    path = API_ENDPOINTS[Api.ANTHROPIC].path
 
     def __init__(self, spec: Chat, call: ModelCall) -> None:
         super().__init__(spec, call)

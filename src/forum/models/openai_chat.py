@@ -7,7 +7,7 @@ import msgspec
 from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.urls import host_of
-from forum.runs.policy import OPERATION_PATHS, Api
+from forum.runs.policy import API_ENDPOINTS, Api
 from forum.runs.prompt import MessageRole
 from forum.runs.server_sent_events import SseEvent
 
@@ -70,7 +70,7 @@ _usage = msgspec.json.Decoder(_ChatUsage)
 class ChatWire(wire.Wire):
     """A call of chat completions."""
 
-    path = OPERATION_PATHS[Api.CHAT]
+    path = API_ENDPOINTS[Api.CHAT].path
 
     def own_fields(self) -> dict[str, Any]:
         """Return the fields of the request body that are peculiar to this API."""

@@ -8,7 +8,7 @@ import msgspec
 from forum.engine import ModelCall
 from forum.models import wire
 from forum.models.prices import BilledTokens
-from forum.runs.policy import OPERATION_PATHS, Api, Chat
+from forum.runs.policy import API_ENDPOINTS, Api, Chat
 from forum.runs.prompt import MessageRole
 from forum.runs.server_sent_events import SseEvent
 
@@ -72,7 +72,7 @@ _usage = msgspec.json.Decoder(_ResponsesUsage)
 class ResponsesWire(wire.Wire):
     """A call of the responses API."""
 
-    path = OPERATION_PATHS[Api.RESPONSES]
+    path = API_ENDPOINTS[Api.RESPONSES].path
     # This API stores conversations at the provider by default, which nobody here has agreed to.
     default_options: ClassVar[dict[str, Any]] = {"store": False}
 

@@ -15,10 +15,9 @@ import msgspec
 from forum import engine
 from forum.models.prices import BilledTokens, count_tokens
 from forum.models.provider_http import ResponseReader
-from forum.runs.policy import Chat, ToolCall
+from forum.runs.policy import RESERVED_OPTIONS, Chat, ToolCall
 from forum.runs.prompt import MessageRole, PromptMessage
 from forum.runs.server_sent_events import ReplyTooLarge
-from forum.runs.team_settings import RESERVED_OPTIONS
 
 MAX_OUTPUT_BYTES: Final = 1 << 24
 """Maximum size of a model's output."""

@@ -7,7 +7,7 @@ way. Keys of models and servers are never part of it, only where to find them.
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
@@ -160,12 +160,32 @@ class Api(StrEnum):
     ANTHROPIC = "anthropic"
 
 
-OPERATION_PATHS = {
-    Api.CHAT: "/chat/completions",
-    Api.RESPONSES: "/responses",
-    Api.ANTHROPIC: "/messages",
+class ApiEndpoint(NamedTuple):
+    """Where an API is called, if the settings do not say otherwise."""
+
+    path: str
+    """The path of a call, which is appended to the base URL."""
+    url: str
+    key_variable: str
+
+
+API_ENDPOINTS = {
+    Api.CHAT: ApiEndpoint("/chat/completions", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    Api.RESPONSES: ApiEndpoint("/responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    Api.ANTHROPIC: ApiEndpoint("/messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
 }
-"""The path of a call, which is appended to the base URL of an API."""
+
+RESERVED_OPTIONS = frozenset(
+    # The prompt sent must be the recorded one, and the reservation must bound the cost. An option
+    # with one of these names could change either.
+    {
+        "model", "messages", "input", "instructions", "system", "prompt", "stream",
+        "stream_options", "tools", "tool_choice", "functions", "response_format", "text",
+        "output_config", "output_format", "max_tokens", "max_completion_tokens",
+        "max_output_tokens", "n", "best_of", "background", "previous_response_id", "conversation",
+    }
+)  # fmt: skip
+"""Names that `options` must not contain."""
 
 
 class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):

@@ -40,25 +40,6 @@ TeamChoice = Literal["never", "auto"]
 DEFAULT_AGENT = "default"
 """The section name of the agent without a name."""
 
-_DEFAULT_ENDPOINTS = {
-    policy.Api.CHAT: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    policy.Api.RESPONSES: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    policy.Api.ANTHROPIC: ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
-}
-"""The URL and the key variable of an API, if the file names none."""
-
-RESERVED_OPTIONS = frozenset(
-    # The prompt sent must be the recorded one, and the reservation must bound the cost. An option
-    # with one of these names could change either.
-    {
-        "model", "messages", "input", "instructions", "system", "prompt", "stream",
-        "stream_options", "tools", "tool_choice", "functions", "response_format", "text",
-        "output_config", "output_format", "max_tokens", "max_completion_tokens",
-        "max_output_tokens", "n", "best_of", "background", "previous_response_id", "conversation",
-    }
-)  # fmt: skip
-"""Names that `options` must not contain."""
-
 # The URL is recorded, so it must not contain a user name and a password.
 _URL = re.compile(
     r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#]*)?"
@@ -332,7 +313,7 @@ def chat_agent(settings: section_reader.Table) -> policy.Chat:
     """
     settings = _with_base_url(settings)
     spec = _convert(settings, _EndpointSettings)
-    where = spec.url or _DEFAULT_ENDPOINTS[spec.api][0]
+    where = spec.url or policy.API_ENDPOINTS[spec.api].url
     if not _is_address(where):
         raise ValueError(
             f"url: {where!r} is no address of an API; write http://HOST:PORT/v1, "
@@ -340,7 +321,7 @@ def chat_agent(settings: section_reader.Table) -> policy.Chat:
         )
     if not spec.model:
         raise ValueError("model: name the model")
-    for name in sorted(RESERVED_OPTIONS & spec.options.keys()):
+    for name in sorted(policy.RESERVED_OPTIONS & spec.options.keys()):
         raise ValueError(f"options: {name!r} is not one; what Forum says itself stays as it is")
     _check_names(spec.key_env)
     key = spec.key_env or (_default_key_variable(where) if not spec.key_file else "")
@@ -361,15 +342,15 @@ def _with_base_url(settings: section_reader.Table) -> section_reader.Table:
     if not isinstance(url, str):
         return settings
     plain = url.rstrip("/")
-    for api, path in policy.OPERATION_PATHS.items():
-        if plain.endswith(path):
+    for api, endpoint in policy.API_ENDPOINTS.items():
+        if plain.endswith(endpoint.path):
             named = settings.get("api", api.value)
             if named != api.value:
                 raise ValueError(
-                    f'api: it is "{named}", but url ends with {path}, which is "{api}"; '
+                    f'api: it is "{named}", but url ends with {endpoint.path}, which is "{api}"; '
                     "correct one of them"
                 )
-            return {**settings, "url": plain.removesuffix(path), "api": api.value}
+            return {**settings, "url": plain.removesuffix(endpoint.path), "api": api.value}
     return settings
 
 
@@ -389,7 +370,7 @@ def _default_key_variable(url: str) -> str:
 
     A default key is sent only to its own provider, and never without TLS.
     """
-    keys = {authority_of(cloud): key for cloud, key in _DEFAULT_ENDPOINTS.values()}
+    keys = {authority_of(known.url): known.key_variable for known in policy.API_ENDPOINTS.values()}
     return keys.get(authority_of(url), "") if url.startswith("https:") else ""
 
 

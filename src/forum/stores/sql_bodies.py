@@ -27,12 +27,7 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
             rows = self._bodies_at([(*position, name) for position, name in page])
             for (position, name), (strand, salt, data) in zip(page, rows, strict=True):
                 place = {"strand": strand, "n": position.n, "name": name}
-                read = (
-                    partial(self._read_body_chunks, place)
-                    if data is None
-                    else partial(iter, [data])
-                )
-                found.append(None if salt is None else StoredBody(salt, read))
+                found.append(None if salt is None else self._make_body(place, salt, data))
             bodies += self._add_archived(page, found)
         return bodies
 
@@ -60,18 +55,12 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
             emptied.update(s.name for s, gone in zip(strands, are_emptied, strict=True) if gone)
             names = {strand.key: strand.name for strand in strands}
             keys = self._list(list(names))
-            # One query returns all small bodies of the page.  A large body is read part by part,
-            # and only when its reader asks for it.
+            # One query returns all small bodies of the page.
             for key, n, name, salt, data in self._fetch_rows(
                 "bodies_of_strands", strands=keys, size=sql_queries.MAX_SMALL_BODY_BYTES
             ):
-                place = {"strand": key, "n": n, "name": name}
-                read = (
-                    partial(self._read_body_chunks, place)
-                    if data is None
-                    else partial(iter, [data])
-                )
-                yield ports.Position(run, names[key], n), name, StoredBody(salt, read)
+                body = self._make_body({"strand": key, "n": n, "name": name}, salt, data)
+                yield ports.Position(run, names[key], n), name, body
         # A strand is emptied in one transaction, so its last entry decides.
         for position, name, body in self._find_archived(run).bodies() if emptied else ():
             if position.strand in emptied:
@@ -83,6 +72,12 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
     def _are_emptied(self, places: list[tuple[int | None, int]]) -> list[bool]:
         """Return for each position whether its entry was moved to an archive."""
         return [data == b"" for data, _ in self._entries_at(places)] if places else []
+
+    def _make_body(self, place: dict[str, Any], salt: bytes, data: bytes | None) -> StoredBody:
+        """Return a body with its content, or one that is read when its reader asks for it."""
+        # A large body comes without its content: it is read part by part, and never held whole.
+        read = partial(self._read_body_chunks, place) if data is None else partial(iter, [data])
+        return StoredBody(salt, read)
 
     def _body_key(self, position: ports.Position, name: str) -> dict[str, Any]:
         strand = self._strand_key(position.run, position.strand)

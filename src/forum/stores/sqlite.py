@@ -156,14 +156,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             rows = [
                 (self._strand_id(r.position, added), r.position.n, r.data, r.tag) for r in records
             ]
-            try:
-                self._insert_rows("add_entries", rows)
-            except sqlite3.IntegrityError as error:
-                # A trigger refuses entries without a tag, which is no taken position: a writer
-                # that tried the next one would never end.
-                if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-                    raise
-                raise errors.PositionTaken(str(records[0].position)) from None
+            self._insert_entries("add_entries", rows, records)
             self._db.executemany(
                 QUERIES["add_body"],
                 (
@@ -239,12 +232,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             (key, self._strand_id(write.position, added), write.position.n, write.data, write.tag)
             for key, write in zip(ids, own, strict=True)
         ]
-        try:
-            self._insert_rows("add_own_entries", rows)
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-                raise
-            raise errors.PositionTaken(str(own[0].position)) from None
+        self._insert_entries("add_own_entries", rows, own)
         self._apply_effects(execute, own)
         return ids
 
@@ -472,6 +460,19 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         """
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise errors.StoreFailed("erasing", "somebody is reading the ledger; try again later")
+
+    def _insert_entries(
+        self, query: str, rows: Sequence[tuple[object, ...]], records: Sequence[ports.EntryWrite]
+    ) -> None:
+        """Insert the rows of entries.  Raises `PositionTaken`."""
+        try:
+            self._insert_rows(query, rows)
+        except sqlite3.IntegrityError as error:
+            # A trigger refuses entries without a tag, which is no taken position: a writer that
+            # tried the next one would never end.
+            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                raise
+            raise errors.PositionTaken(str(records[0].position)) from None
 
     def _insert_rows(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
         # Insert many rows per statement: between statements the interpreter may switch to another

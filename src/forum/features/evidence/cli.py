@@ -12,6 +12,7 @@ from forum.features.evidence.report import PackReport
 from forum.features.evidence.service import EvidenceOperations, EvidenceRequest, choose_maps
 from forum.features.evidence.verify_page import build_page
 from forum.surfaces.cli import common_options, output
+from forum.surfaces.cli.common_options import option_field
 from forum.surfaces.cli.console import echo
 
 
@@ -19,11 +20,24 @@ from forum.surfaces.cli.console import echo
 class EvidenceScope:
     """The options that say what a pack is about."""
 
-    since: int | None
-    until: int | None
-    incident: str | None
-    sample: int
-    seed: str
+    since: int | None = option_field(
+        "--from",
+        type=common_options.MOMENT,
+        help="The first moment.  Default: the beginning of the log.",
+    )
+    until: int | None = option_field(
+        type=common_options.MOMENT, help="The first moment after it.  Default: now."
+    )
+    incident: str | None = option_field(
+        metavar="RUN", help="Write about this run and the day before it."
+    )
+    sample: int = option_field(
+        default=0,
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Enclose bundles of N runs, which the seed draws.",
+    )
+    seed: str = option_field(default="", help="The auditor's seed.  Default: cosignatures.")
 
 
 @common_options.command(
@@ -34,28 +48,7 @@ class EvidenceScope:
         "forum verify october.zip --policy trust",
     ),
 )
-@common_options.collect_options(
-    "scope",
-    EvidenceScope,
-    click.option(
-        "--from",
-        "since",
-        type=common_options.MOMENT,
-        help="The first moment.  Default: the beginning of the log.",
-    ),
-    click.option(
-        "--until", type=common_options.MOMENT, help="The first moment after it.  Default: now."
-    ),
-    click.option("--incident", metavar="RUN", help="Write about this run and the day before it."),
-    click.option(
-        "--sample",
-        default=0,
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Enclose bundles of N runs, which the seed draws.",
-    ),
-    click.option("--seed", default="", help="The auditor's seed.  Default: cosignatures."),
-)
+@common_options.collect_options("scope", EvidenceScope)
 @click.option(
     "--map",
     "maps",

@@ -17,6 +17,7 @@ from forum.app.run_extensions import open_run_extensions
 from forum.errors import LimitReached
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.common_options import option_field
 from forum.units import NANO_USD, format_usd
 
 if TYPE_CHECKING:
@@ -29,11 +30,25 @@ EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
 class CapOptions:
     """The limits of a run."""
 
-    max_usd: int | None
-    max_calls: int | None
-    max_tokens: int | None
-    max_seconds: float | None
-    max_repeats: int
+    max_usd: int | None = option_field(
+        type=common_options.USD, help="Maximum total cost of its model calls."
+    )
+    max_calls: int | None = option_field(
+        type=common_options.POSITIVE, help="Maximum number of model calls."
+    )
+    max_tokens: int | None = option_field(
+        type=common_options.POSITIVE, help="Maximum number of input and output tokens."
+    )
+    max_seconds: float | None = option_field(
+        type=common_options.Seconds(min=0, min_open=True),
+        help="Maximum run time of the command in seconds.",
+    )
+    max_repeats: int = option_field(
+        type=click.IntRange(min=0),
+        default=100,
+        show_default=True,
+        help="Maximum number of identical requests; 0 for no limit.",
+    )
 
 
 @click.command(
@@ -45,35 +60,7 @@ class CapOptions:
         "forum run -- claude -p 'Explain this repository'",
     ),
 )
-@common_options.collect_options(
-    "caps",
-    CapOptions,
-    click.option(
-        "--max-usd",
-        type=common_options.USD,
-        help="Maximum total cost of its model calls.",
-    ),
-    click.option(
-        "--max-calls", type=common_options.POSITIVE, help="Maximum number of model calls."
-    ),
-    click.option(
-        "--max-tokens",
-        type=common_options.POSITIVE,
-        help="Maximum number of input and output tokens.",
-    ),
-    click.option(
-        "--max-seconds",
-        type=common_options.Seconds(min=0, min_open=True),
-        help="Maximum run time of the command in seconds.",
-    ),
-    click.option(
-        "--max-repeats",
-        type=click.IntRange(min=0),
-        default=100,
-        show_default=True,
-        help="Maximum number of identical requests; 0 for no limit.",
-    ),
-)
+@common_options.collect_options("caps", CapOptions)
 @click.option(
     "--allow",
     multiple=True,

@@ -6,6 +6,7 @@ it with keys of his own.
 
 from collections.abc import Sequence
 from hashlib import sha256
+from importlib.resources import files
 from typing import NamedTuple, assert_never
 
 from forum import pages
@@ -24,28 +25,6 @@ from forum.surfaces.schemas.transcripts import TranscriptStep
 from forum.units import format_duration, format_rfc3339
 from forum.untrusted_text import escape_html, isolate_html
 
-_STYLE = """\
-:root { --good: #1a6b35; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --good: #7ddc9a; --bad: #ff9c94; } }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.5rem; }
-dt { color: var(--dim); } dd { margin: 0; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); margin: .25rem 0;
-  padding: .5rem .75rem; font: 14px/1.45 ui-monospace, monospace; }
-h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-h3 { margin: 1.25rem 0 .25rem; }
-h3 small { color: var(--dim); font-weight: normal; }
-.state { font-weight: 600; } .green { color: var(--good); } .red { color: var(--bad); }
-.yellow { color: var(--wait); } .cyan { color: var(--mark); }
-.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
-.sides > div { min-width: 0; }
-.label { color: var(--dim); font-size: .85rem; margin: .5rem 0 0; }
-svg .call { fill: var(--mark); } svg .failed { fill: var(--bad); }
-svg .cut { stroke: var(--line); stroke-dasharray: 2 3; }
-@media print {
-  body { max-width: none; margin: 0; font-size: 11pt; } pre { font-size: 9pt; }
-  h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
-}
-"""
 _MAX_BODY_CHARS = 20_000
 
 
@@ -76,7 +55,8 @@ def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) 
         *(_render_block(record, view, block) for block in transcript.transcript_blocks(record)),
         *_evidence(form, record, EvidenceFile(name, bundle)),
     ]
-    return pages.render_page(escape_html(title), parts, pages.FIGURE_STYLE + _STYLE)
+    style = (files("forum.features.pages") / "run_page.css").read_text("utf-8")
+    return pages.render_page(escape_html(title), parts, pages.FIGURE_STYLE + style)
 
 
 def _clean(text: str) -> str:

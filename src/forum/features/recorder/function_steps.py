@@ -7,10 +7,11 @@ results after it, in the thread of the call, because the program may change them
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Generator
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
+from forum.features.recorder.run_scope import StepScope
 from forum.features.recorder.values import redact_arguments
 from forum.runs.report_kinds import Operation
 
@@ -29,37 +30,7 @@ class StepOptions(Struct, frozen=True):
     is_effect: bool = False
 
 
-class CallScope(Protocol):
-    """One step that a wrapper begins, fills and ends."""
-
-    output: object
-
-    def start(self) -> None:
-        """Begin the step; raises if it must not be made."""
-        ...
-
-    async def start_async(self) -> None:
-        """Begin the step without blocking other tasks."""
-        ...
-
-    def finish(self, error: BaseException | None = None) -> None:
-        """End the step and hand it in."""
-        ...
-
-    async def finish_async(self, error: BaseException | None = None) -> None:
-        """End the step without blocking other tasks."""
-        ...
-
-    def pause(self) -> None:
-        """Leave the step for the code between two items of a generator."""
-        ...
-
-    def resume(self) -> None:
-        """Enter the step again."""
-        ...
-
-
-OpenScope = Callable[[StepOptions, object], CallScope]
+OpenScope = Callable[[StepOptions, object], StepScope]
 """Returns the scope of a call with these arguments."""
 
 

@@ -14,8 +14,8 @@
 
 A user names the part that it needs as the type of its parameter, so a simulated store can be
 written part by part.  A name that ends in Reader reads; it also reads a snapshot, or a copy.
-Adapters implement these protocols.  tests/stores is the executable contract of each part, with the
-suite in test_store_contract.py; every store must pass it.
+Adapters implement these protocols.  The executable contract of each part is in tests/stores, in
+test_contract_*.py; every store must pass it.
 """
 
 from forum.ledger.ports.auditing import (

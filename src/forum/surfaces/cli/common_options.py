@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import Field, field, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -312,26 +312,41 @@ def read_text(stream: BinaryIO) -> BytesContent:
     return BytesContent(data)
 
 
+def option_field(*names: str, **settings: Any) -> Any:  # noqa: ANN401  as `dataclasses.field`
+    """Return a field of a data class, and the option that gives its value.
+
+    Without names, the option is called as the field.
+    """
+    return field(metadata={"names": names, "settings": settings})
+
+
 def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorator:
     """Return a decorator that passes several options to a command as one argument.
 
-    Each option has the name of the field of `into` that takes its value.
+    The fields of `into` declare them.  If other commands share some, `declared` has all of them:
+    each option has the name of the field that takes its value.
     """
-    names = [field.name for field in fields(into)]
+    names = [each.name for each in fields(into)]
+    options = declared or [_declared_option(each) for each in fields(into)]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def call(*arguments: object, **options: object) -> object:
-            value = into(**{field: options.pop(field) for field in names})
-            return command(*arguments, **options, **{name: value})
+        def call(*arguments: object, **given: object) -> object:
+            value = into(**{each: given.pop(each) for each in names})
+            return command(*arguments, **given, **{name: value})
 
         decorated: Callable[..., Any] = call
         # Decorators apply from the bottom up: reversed, the help lists them as declared.
-        for option in reversed(declared):
+        for option in reversed(options):
             decorated = option(decorated)
         return decorated
 
     return decorate
+
+
+def _declared_option(declared: Field[Any]) -> Decorator:
+    names = declared.metadata["names"] or (f"--{declared.name.replace('_', '-')}",)
+    return click.option(*names, declared.name, **declared.metadata["settings"])
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:

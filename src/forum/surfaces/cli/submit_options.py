@@ -30,6 +30,7 @@ from forum.runs.role_assignment import agents_in
 from forum.runs.roster import Roster
 from forum.runs.team_measurements import explain_declined_team
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.common_options import option_field
 from forum.surfaces.cli.plan_errors import find_plan_errors, format_plan_errors
 from forum.surfaces.cli.source_positions import SourcePositions
 from forum.surfaces.requests import PanelAsk, panel_from_form, replace_given
@@ -37,24 +38,51 @@ from forum.surfaces.requests import PanelAsk, panel_from_form, replace_given
 T = TypeVar("T")
 
 _COUNT = click.IntRange(min=0)
+_MAX_USD = "Stop before more than this is spent."
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """Options that choose the agents."""
 
-    cmd: str | None
-    model: str | None
-    chat_url: str | None
-    api: str | None
-    key_env: str | None
-    max_output_tokens: int | None
-    price_in: int | None
-    price_out: int | None
-    agent: tuple[str, ...]
-    script: Path | None
-    price_usd: int | None
-    tokens: int | None
+    cmd: str | None = option_field(
+        help='Ask this program: "PROGRAM ARGS", prompt in, reply out, no shell.'
+    )
+    model: str | None = option_field(metavar="NAME", help="Ask this model, as its API calls it.")
+    chat_url: str | None = option_field(
+        metavar="URL",
+        help="Where the API is, such as http://HOST/v1; without it, in the cloud of --api.",
+    )
+    api: str | None = option_field(
+        type=click.Choice([api.value for api in Api]),
+        help="What it understands; chat (OpenAI's chat completions) without this.",
+    )
+    key_env: str | None = option_field(metavar="NAME", help="The variable that holds its key.")
+    max_output_tokens: int | None = option_field(
+        type=_COUNT, metavar="N", help="Maximum number of output tokens of one call."
+    )
+    price_in: int | None = option_field(
+        type=common_options.PRICE_PER_MILLION,
+        metavar="USD",
+        help="Price of 1M input tokens in dollars.",
+    )
+    price_out: int | None = option_field(
+        type=common_options.PRICE_PER_MILLION,
+        metavar="USD",
+        help="Price of 1M output tokens in dollars.",
+    )
+    agent: tuple[str, ...] = option_field(
+        multiple=True, metavar="NAME=CMD", help="A program for tasks that name it."
+    )
+    script: Path | None = option_field(
+        type=common_options.FILE, help="Ask a scripted agent (JSON or TOML)."
+    )
+    price_usd: int | None = option_field(
+        type=common_options.PRICE, help="Price of one call of these programs in dollars."
+    )
+    tokens: int | None = option_field(
+        type=_COUNT, metavar="N", help="Maximum number of tokens of one call of these programs."
+    )
 
     @property
     def names_default(self) -> bool:
@@ -130,66 +158,29 @@ class AgentOptions:
             raise click.UsageError(f"--chat-url, --model: {error}") from None
 
 
-agent_options = common_options.collect_options(
-    "agents",
-    AgentOptions,
-    click.option("--cmd", help='Ask this program: "PROGRAM ARGS", prompt in, reply out, no shell.'),
-    click.option("--model", metavar="NAME", help="Ask this model, as its API calls it."),
-    click.option(
-        "--chat-url",
-        metavar="URL",
-        help="Where the API is, such as http://HOST/v1; without it, in the cloud of --api.",
-    ),
-    click.option(
-        "--api",
-        type=click.Choice([api.value for api in Api]),
-        help="What it understands; chat (OpenAI's chat completions) without this.",
-    ),
-    click.option("--key-env", metavar="NAME", help="The variable that holds its key."),
-    click.option(
-        "--max-output-tokens",
-        type=_COUNT,
-        metavar="N",
-        help="Maximum number of output tokens of one call.",
-    ),
-    click.option(
-        "--price-in",
-        type=common_options.PRICE_PER_MILLION,
-        metavar="USD",
-        help="Price of 1M input tokens in dollars.",
-    ),
-    click.option(
-        "--price-out",
-        type=common_options.PRICE_PER_MILLION,
-        metavar="USD",
-        help="Price of 1M output tokens in dollars.",
-    ),
-    click.option(
-        "--agent", multiple=True, metavar="NAME=CMD", help="A program for tasks that name it."
-    ),
-    click.option("--script", type=common_options.FILE, help="Ask a scripted agent (JSON or TOML)."),
-    click.option(
-        "--price-usd",
-        type=common_options.PRICE,
-        help="Price of one call of these programs in dollars.",
-    ),
-    click.option(
-        "--tokens",
-        type=_COUNT,
-        metavar="N",
-        help="Maximum number of tokens of one call of these programs.",
-    ),
-)
+agent_options = common_options.collect_options("agents", AgentOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class TeamOptions:
     """Options that choose the lane and the team."""
 
-    lane: str | None
-    roster: Path | None
-    team: bool | None
-    route: bool | None
+    lane: str | None = option_field(
+        metavar="NAME", help="Carry out the request in this lane of the roster."
+    )
+    roster: Path | None = option_field(
+        type=common_options.FILE, help="A roster of your own (TOML) in place of Forum's."
+    )
+    team: bool | None = option_field(
+        "--team/--solo",
+        default=None,
+        help="Let a team of agents plan, judge and combine, or use a single agent.",
+    )
+    route: bool | None = option_field(
+        "--route/--no-route",
+        default=None,
+        help="Route the request to a lane. Default if a model is configured.",
+    )
 
     @property
     def routing_choice(self) -> bool | None:
@@ -201,38 +192,25 @@ class TeamOptions:
         return True if self.route or self.lane or self.roster or self.team else None
 
 
-team_options = common_options.collect_options(
-    "team",
-    TeamOptions,
-    click.option(
-        "--lane", metavar="NAME", help="Carry out the request in this lane of the roster."
-    ),
-    click.option(
-        "--roster",
-        type=common_options.FILE,
-        help="A roster of your own (TOML) in place of Forum's.",
-    ),
-    click.option(
-        "--team/--solo",
-        default=None,
-        help="Let a team of agents plan, judge and combine, or use a single agent.",
-    ),
-    click.option(
-        "--route/--no-route",
-        default=None,
-        help="Route the request to a lane. Default if a model is configured.",
-    ),
-)
+team_options = common_options.collect_options("team", TeamOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
     """Options that limit a run's budget."""
 
-    max_usd: int | None
-    max_seconds: int | None
-    max_calls: int | None
-    max_tokens: int | None
+    max_usd: int | None = option_field(
+        "--max-usd", "--budget-usd", type=common_options.USD, help=_MAX_USD
+    )
+    max_seconds: int | None = option_field(
+        type=common_options.SECONDS, help="Stop after this time, whatever is going on."
+    )
+    max_calls: int | None = option_field(
+        type=_COUNT, metavar="N", help="Stop before more calls than this."
+    )
+    max_tokens: int | None = option_field(
+        type=_COUNT, metavar="N", help="Stop before more tokens than this."
+    )
 
     def apply_limits(self, budget: RunBudget) -> RunBudget:
         """Return a budget with these limits in place of its own."""
@@ -245,36 +223,36 @@ class LimitOptions:
         )
 
 
-_MAX_USD = "Stop before more than this is spent."
-_LIMITS = (
-    click.option(
-        "--max-seconds",
-        type=common_options.SECONDS,
-        help="Stop after this time, whatever is going on.",
-    ),
-    click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
-    click.option(
-        "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
-    ),
-)
-limit_options = common_options.collect_options(
-    "limits",
-    LimitOptions,
-    click.option("--max-usd", "--budget-usd", "max_usd", type=common_options.USD, help=_MAX_USD),
-    *_LIMITS,
-)
+limit_options = common_options.collect_options("limits", LimitOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(LimitOptions):
     """Options for the budget, parallelism, retries and gates of a run."""
 
-    max_depth: int | None
-    parallel: int | None
-    retries: int | None
-    gate: tuple[str, ...]
-    gate_seconds: int | None
-    gate_default: str | None
+    max_usd: int | None = option_field(type=common_options.USD, help=_MAX_USD)
+    max_depth: int | None = option_field(
+        type=_COUNT, metavar="N", help="Maximum depth of plans within plans."
+    )
+    parallel: int | None = option_field(
+        type=click.IntRange(min=1), metavar="N", help="Maximum number of tasks at once."
+    )
+    retries: int | None = option_field(
+        type=_COUNT, metavar="N", help="Maximum number of retries of a task."
+    )
+    gate: tuple[str, ...] = option_field(
+        multiple=True,
+        metavar="WHAT",
+        help="Ask for approval first: of the `plan`, of all `tasks`, of `task:NAME`, or of a "
+        "`dissent`: an answer on which a panel is split or blocked.",
+    )
+    gate_seconds: int | None = option_field(
+        type=common_options.SECONDS, help="Time that a person has to decide."
+    )
+    gate_default: str | None = option_field(
+        type=click.Choice([str(answer) for answer in Answer]),
+        help="Decision if nobody decides in time (reject).",
+    )
 
     def apply_limits(self, budget: RunBudget) -> RunBudget:
         """Return a budget with these limits in place of its own."""
@@ -292,39 +270,7 @@ class PolicyOptions(LimitOptions):
         )
 
 
-policy_options = common_options.collect_options(
-    "terms",
-    PolicyOptions,
-    click.option("--max-usd", type=common_options.USD, help=_MAX_USD),
-    *_LIMITS,
-    click.option(
-        "--max-depth", type=_COUNT, metavar="N", help="Maximum depth of plans within plans."
-    ),
-    click.option(
-        "--parallel",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Maximum number of tasks at once.",
-    ),
-    click.option(
-        "--retries", type=_COUNT, metavar="N", help="Maximum number of retries of a task."
-    ),
-    click.option(
-        "--gate",
-        multiple=True,
-        metavar="WHAT",
-        help="Ask for approval first: of the `plan`, of all `tasks`, of `task:NAME`, or of a "
-        "`dissent`: an answer on which a panel is split or blocked.",
-    ),
-    click.option(
-        "--gate-seconds", type=common_options.SECONDS, help="Time that a person has to decide."
-    ),
-    click.option(
-        "--gate-default",
-        type=click.Choice([str(answer) for answer in Answer]),
-        help="Decision if nobody decides in time (reject).",
-    ),
-)
+policy_options = common_options.collect_options("terms", PolicyOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from forum.app.tenant_settings import ServedTenants, bind_operator
 from forum.config import Settings, bind_tenant, load_settings
 from forum.surfaces.cli import common_options
+from forum.surfaces.cli.common_options import option_field
 
 
 @dataclass(frozen=True, slots=True)
 class TenantOptions:
     """Which projects are served beside that of the current directory."""
 
-    tenant: tuple[Path, ...]
-    tenants: bool
+    tenant: tuple[Path, ...] = option_field(
+        multiple=True, type=common_options.FOLDER, help="Another project to serve, too."
+    )
+    tenants: bool = option_field(is_flag=True, help="Serve all tenants of this project, too.")
 
     @property
     def are_given(self) -> bool:
@@ -49,13 +50,5 @@ class TenantOptions:
 
 
 tenant_options: Callable[[Callable[..., Any]], Callable[..., Any]] = common_options.collect_options(
-    "served",
-    TenantOptions,
-    click.option(
-        "--tenant",
-        multiple=True,
-        type=common_options.FOLDER,
-        help="Another project to serve, too.",
-    ),
-    click.option("--tenants", is_flag=True, help="Serve all tenants of this project, too."),
+    "served", TenantOptions
 )
