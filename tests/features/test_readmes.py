@@ -31,8 +31,11 @@ def test_the_page_of_a_feature_names_what_it_has(feature: Feature) -> None:
     """A reader decides by these lines whether the folder is the one to look into."""
     names = ["Commands", "Kinds", "Endpoints", "Settings", "Read first", "More"]
 
-    assert list(read_bullets(feature)) == names
+    bullets = read_bullets(feature)
+    assert list(bullets) == names
     assert page_of(feature).read_text() == render(feature), "`just docs` writes it anew"
+    settings = set(re.findall(r"`\[(\w+)", bullets["Settings"]))
+    assert settings >= {name for name, _ in feature.sections}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)

@@ -10,7 +10,7 @@ import pytest
 from forum.features import FEATURES
 from tests.surfaces.terminal import Terminal
 
-PROGRAM = """
+WITHOUT = """
 import importlib.abc, sys
 
 class Missing(importlib.abc.MetaPathFinder):
@@ -21,8 +21,18 @@ class Missing(importlib.abc.MetaPathFinder):
 from forum import features
 features.FEATURES = tuple(each for each in features.FEATURES if each.name != "MISSING")
 sys.meta_path.insert(0, Missing())
-from forum.__main__ import main
-main()
+"""
+PROGRAM = f"{WITHOUT}from forum.__main__ import main\nmain()\n"
+LISTS = f"""{WITHOUT}
+from forum.surfaces.cli.doctor import all_checks
+from forum.surfaces.cli.ledger import ledger
+from forum.surfaces.cli.mcp_server import mcp
+from forum.surfaces.http.application import all_endpoints
+from forum.surfaces.http.openapi import build_document
+from forum.surfaces.mcp.tools import all_tools
+
+build_document(all_endpoints())
+assert all_tools() and all_checks() and ledger.commands and mcp
 """
 
 
@@ -60,3 +70,17 @@ def test_the_rest_works_without_a_feature(terminal: Terminal, name: str) -> None
     # Nobody cosigns without witnesses, and a verification does not say otherwise.
     verified = call("ledger", "verify", status=3 if name == "witness" else 0)
     assert ("not-witnessed" in verified) == (name == "witness")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [feature.name for feature in FEATURES])
+def test_the_lists_of_the_surfaces_need_no_feature(name: str) -> None:
+    """Endpoints, tools, checks and subcommands are those of the others."""
+    done = subprocess.run(
+        [sys.executable, "-c", LISTS.replace("MISSING", name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
