@@ -20,7 +20,7 @@ from forum.ledger.ports import Amount
 from forum.runs.agent_inspection import AgentInspection, KeyStatus
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
-from forum.surfaces.schemas.fields import AmountForm, Moment, Usd, amount_form, fill
+from forum.surfaces.schemas.fields import AmountForm, CapForm, Moment, Usd, amount_form, fill
 from forum.surfaces.schemas.gates import DecisionForm, GatesForm, ShownGateForm
 from forum.surfaces.schemas.lanes import LaneForm, RouteForm
 from forum.surfaces.schemas.ledger import (
@@ -197,6 +197,7 @@ class _StayForm(msgspec.Struct):
     note: Annotated[str | None, msgspec.Meta(description="Null if there is none.")]
     costs: tuple[AmountForm, ...]
     usd: Usd
+    found: AmountForm | CapForm | None
 
 
 def test_a_form_is_filled_as_its_members_are_declared() -> None:
@@ -204,11 +205,12 @@ def test_a_form_is_filled_as_its_members_are_declared() -> None:
     cost = Amount(1_500_000_000, 3, 1)
     stay = _Stay(cost, arrived=0, left=0, note="", costs=[cost])
 
-    form = fill(_StayForm, stay, usd=cost.usd)
+    cap = CapForm(None, 3, None, None)
+    form = fill(_StayForm, stay, usd=cost.usd, found=cap)
 
     written = AmountForm("1.50", 3, 1)
-    assert form == _StayForm(written, "1970-01-01T00:00:00Z", None, None, (written,), "1.50")
-    assert fill(_StayForm, stay, usd="2", left=1_000_000).left == "1970-01-01T00:00:01Z"
+    assert form == _StayForm(written, "1970-01-01T00:00:00Z", None, None, (written,), "1.50", cap)
+    assert fill(_StayForm, stay, usd="2", left=1_000_000, found=None).left == "1970-01-01T00:00:01Z"
 
 
 def test_forms_bring_no_framework_along() -> None:

@@ -84,7 +84,9 @@ def _find_writer(hint: Any) -> Callable[[Any], object]:  # noqa: ANN401  a type 
         texts = (write for text, write in _TEXTS if text.__metadata__[0] in hint.__metadata__)
         return next(texts, None) or _find_writer(inner[0])
     if NoneType in inner:
-        write = _find_writer(next(each for each in inner if each is not NoneType))
+        others = [each for each in inner if each is not NoneType]
+        # One of several forms cannot be chosen by a name: whoever fills this one has chosen.
+        write = _find_writer(others[0]) if len(others) == 1 else _keep
         nothing = ("", 0) if write is _write_moment else ("",)
         return lambda value: None if value is None or value in nothing else write(value)
     if origin is tuple:
@@ -95,7 +97,11 @@ def _find_writer(hint: Any) -> Callable[[Any], object]:  # noqa: ANN401  a type 
         return lambda values: {key: write(value) for key, value in values.items()}
     if isinstance(hint, type) and issubclass(hint, Struct):
         return lambda value: value if isinstance(value, hint) else fill(hint, value)
-    return lambda value: value
+    return _keep
+
+
+def _keep(value: object) -> object:
+    return value
 
 
 def _write_usd(value: int | str) -> str:
