@@ -74,11 +74,11 @@ def state(store: Store) -> tuple[object, ...]:
     """Return all that a swap could change."""
     head = store.head()
     tiles = [store.read_tile(tile, width) for tile, width in list_tiles(head.size)]
-    found = [store.find_by_prefix(leaf[:8]) for leaf in leaves_of(store)]
+    numberses = [store.find_by_prefix(leaf[:8]) for leaf in leaves_of(store)]
     return (
         head,
         tiles,
-        found,
+        numberses,
         list(store.entries(0, head.size + 10)),
         list(store.unsequenced_entries()),
     )
@@ -239,7 +239,7 @@ def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
 def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
     """Whoever reads the log in order has read the cause of everything, also while many write."""
     writers, done = 4, Event()
-    known: list[Hash] = []
+    hashes: list[Hash] = []
 
     def write(seed: int) -> None:
         store, chance = store_factory(), Random(seed)
@@ -247,10 +247,10 @@ def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
         for _ in range(15):
             batch = []
             for _ in range(chance.randint(1, 3)):
-                causes = chance.sample(known, min(len(known), 3))
+                causes = chance.sample(hashes, min(len(hashes), 3))
                 batch.append(chain.next(*dict.fromkeys(causes)))
             store.append(batch)
-            known.extend(record.leaf for record in batch)
+            hashes.extend(record.leaf for record in batch)
 
     def keep() -> None:
         sequencer = Sequencer(store_factory())
@@ -267,7 +267,7 @@ def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
     store = store_factory()
     entries = [LEDGER_KINDS.read(data) for data in entries_of(store)]
     index = {leaf.hex(): idx for idx, leaf in enumerate(leaves_of(store))}
-    assert index.keys() == {leaf.hex() for leaf in known}
+    assert index.keys() == {leaf.hex() for leaf in hashes}
     for idx, entry in enumerate(entries):
         assert all(index[cause] < idx for cause in (*entry.parents, *filter(None, [entry.prev])))
 
@@ -395,8 +395,8 @@ def test_an_entry_is_found_by_the_beginning_of_its_id(store_factory: StoreFactor
     assert {leaf[0] >> 7 for leaf in leaves} == {0, 1}
     for leaf in leaves[::13]:
         for length in range(1, 9):
-            found = [idx for idx, other in enumerate(leaves) if other[:length] == leaf[:length]]
-            assert store.find_by_prefix(leaf[:length]) == found
+            idxes = [idx for idx, other in enumerate(leaves) if other[:length] == leaf[:length]]
+            assert store.find_by_prefix(leaf[:length]) == idxes
     assert store.find_by_prefix(b"\x80") == [
         idx for idx, leaf in enumerate(leaves) if leaf[0] == 0x80
     ]
@@ -417,8 +417,8 @@ def test_strands_are_read_with_and_without_indexes(
 
     for chain in chains:
         for start in range(9):
-            found = list(reader.read_strand(chain.run, chain.strand, start))
-            assert found == data_of(chain.records)[start:]
+            strand = list(reader.read_strand(chain.run, chain.strand, start))
+            assert strand == data_of(chain.records)[start:]
         assert reader.last_entry(chain.run, chain.strand) == chain.records[-1].data
     assert sorted(reader.strands("r1")) == ["Z", "a/b", "main"]
     assert [*reader.strands("r3"), *reader.read_strand("r3", "main")] == []
@@ -455,9 +455,9 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
         other.records[-1].data,
         chains[5].records[-1].data,
     ]
-    found = {(at, name): body for at, name, body in store.bodies_of_run("run")}
-    assert found.keys() == bodies.keys()
-    for key, body in found.items():
+    document = {(at, name): body for at, name, body in store.bodies_of_run("run")}
+    assert document.keys() == bodies.keys()
+    for key, body in document.items():
         assert body.salt == bodies[key].salt
         assert b"".join(body.read()) == b"".join(bodies[key].content.chunks())
     *picked, absent = store.bodies_at([*bodies, (Position("run", "s4", 0), "text")])
@@ -600,11 +600,11 @@ def test_what_two_processes_heard_of_the_witnesses_is_stored_together(
     own, first, second = (
         Signature(name, b"keys", b"s" * 64) for name in ("own", "w/1", "w/longer")
     )
-    one, other = store_factory(), store_factory()
-    one.save_checkpoint(3, Note(text, (own,)).encode())
-    one.save_checkpoint(3, Note(text, (own, first)).encode())
+    store, other = store_factory(), store_factory()
+    store.save_checkpoint(3, Note(text, (own,)).encode())
+    store.save_checkpoint(3, Note(text, (own, first)).encode())
     other.save_checkpoint(3, Note(text, (own, second)).encode())
-    stored = Note.parse(one.checkpoint() or b"")
+    stored = Note.parse(store.checkpoint() or b"")
 
     assert set(stored.signatures) == {own, first, second}
 
@@ -1465,10 +1465,10 @@ def test_a_key_can_be_used_again_after_the_clean_up(store_factory: StoreFactory)
         return run
 
     with ThreadPoolExecutor(6) as threads:
-        told = set(threads.map(ask, range(12)))
+        texts = set(threads.map(ask, range(12)))
 
     (row,) = store.idempotency_rows("", 10)
-    assert told <= {"old", row.run}
+    assert texts <= {"old", row.run}
     assert row.run != "old"
 
 

@@ -12,8 +12,8 @@ _SERVER_SECTIONS: Final = ("gateway", "oidc", "webhooks")
 
 def check_sections(settings: Settings) -> None:
     """Raise `BadSettings` for a section that no feature reads: it would be ignored in silence."""
-    known = {section for feature in FEATURES for section in feature.sections}
+    declared = {section for feature in FEATURES for section in feature.sections}
     for section in _SERVER_SECTIONS:
-        if section in settings.sections and section not in known:
+        if section in settings.sections and section not in declared:
             why = f"[{section}] is for a feature that this copy of Forum does not have; remove it"
             raise BadSettings(str(settings.file or settings.user_file or PROJECT_FILE), why)

@@ -23,7 +23,7 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
         bodies: list[StoredBody | None] = []
         for low in range(0, len(places), sql_queries.PAGE_ROWS):
             page = places[low : low + sql_queries.PAGE_ROWS]
-            found: list[StoredBody | None] = []
+            page_bodies: list[StoredBody | None] = []
             rows = self._bodies_at([(*position, name) for position, name in page])
             for (position, name), (strand, salt, data) in zip(page, rows, strict=True):
                 place = {"strand": strand, "n": position.n, "name": name}
@@ -32,8 +32,8 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
                     if data is None
                     else partial(iter, [data])
                 )
-                found.append(None if salt is None else StoredBody(salt, read))
-            bodies += self._add_archived(page, found)
+                page_bodies.append(None if salt is None else StoredBody(salt, read))
+            bodies += self._add_archived(page, page_bodies)
         return bodies
 
     @abstractmethod
