@@ -209,15 +209,15 @@ def read_table(page: str, title: str) -> Rows:
 
 def replace_table(page: str, title: str, rows: Rows) -> str:
     """Return a page with another table below a heading."""
-    found = _find_table(page, title)
-    return page[: found.start()] + format_table(rows) + page[found.end() :]
+    match = _find_table(page, title)
+    return page[: match.start()] + format_table(rows) + page[match.end() :]
 
 
 def _find_table(page: str, title: str) -> re.Match[str]:
     start = page.index(f"\n## {title}\n")
-    found = re.compile(r"^\|.*(?:\n\|.*)*", re.MULTILINE).search(page, start)
-    assert found, f"{title} has no table"
-    return found
+    match = re.compile(r"^\|.*(?:\n\|.*)*", re.MULTILINE).search(page, start)
+    assert match, f"{title} has no table"
+    return match
 
 
 def _processes(cpu_ms_per_s: float) -> int:

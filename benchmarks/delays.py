@@ -58,14 +58,14 @@ def takeover_figures(ours: Ours, *, kills: int) -> dict[str, Any]:
     """Kill the worker that has a run, again and again, while one more waits."""
     script = Scripted({"*": (ScriptStep("Done.", milliseconds=_CALL_MILLISECONDS),)})
     policy = Policy(agents={"": script}, retries=KILLS_OF_A_RUN, backoff_milliseconds=0)
-    order = RunRequest("Wait.", Plan((Task("answer", "Wait."),)), policy)
+    request = RunRequest("Wait.", Plan((Task("answer", "Wait."),)), policy)
     ours.set_workers(1)
     run, taken = "", []
     for nth in range(kills):
         if nth % KILLS_OF_A_RUN == 0:
             if run:
                 ours.forum.runs.cancel(run)
-            run = ours.forum.runs.submit(order)
+            run = ours.forum.runs.submit(request)
             _wait_for_change(ours, run, None)
         ours.add_worker()
         time.sleep(SETTLE_SECONDS)

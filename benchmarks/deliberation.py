@@ -609,8 +609,8 @@ def crowd_figures(ours: Ours, count: int) -> dict[str, Any]:
 
 def timed(ours: Ours, size: int, baseline: int, rounds: int) -> dict[str, Any]:
     """Return how long a council takes, against what its calls take."""
-    order = order_of(size, baseline)
-    spent = [seconds_of(ours, order) for _ in range(rounds)]
+    request = order_of(size, baseline)
+    spent = [seconds_of(ours, request) for _ in range(rounds)]
     sat, submitted = (statistics.median(times) for times in zip(*spent, strict=True))
     # The seats of the gate, the others, and two rounds of exchange.
     limit = ((1 if baseline else 0) + 3) * CALL_MILLISECONDS / 1000
@@ -625,9 +625,9 @@ def timed(ours: Ours, size: int, baseline: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def seconds_of(ours: Ours, order: RunRequest) -> tuple[float, float]:
+def seconds_of(ours: Ours, request: RunRequest) -> tuple[float, float]:
     """Return how long a council sat, and how long that was from its submission, by the record."""
-    run, deadline = ours.forum.runs.submit(order), time.monotonic() + PATIENCE_SECONDS
+    run, deadline = ours.forum.runs.submit(request), time.monotonic() + PATIENCE_SECONDS
     while True:
         entries = [entry for _, entry in read_strand_entries(ours.forum.ledger, run, MAIN_STRAND)]
         if isinstance(entries[-1].facts, RunCloseFacts):

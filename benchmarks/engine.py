@@ -264,7 +264,7 @@ LARGE = "large"
 
 def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any]:
     """Submit runs in turns to a small and to the large ledger, and compare the medians."""
-    order = order_of(diamond())
+    request = order_of(diamond())
     with open_forum(folder / "small", url) as small, open_forum(folder / LARGE, url) as large:
         fill(small, 1000)
         times: dict[Forum, list[float]] = {small: [], large: []}
@@ -272,7 +272,7 @@ def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any
             turns = list(times.items())
             for forum, spent in turns if number % 2 else reversed(turns):
                 started = time.perf_counter()
-                forum.runs.submit(order)
+                forum.runs.submit(request)
                 spent.append(time.perf_counter() - started)
     few, many = (statistics.median(spent) for spent in times.values())
     return {

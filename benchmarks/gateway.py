@@ -158,7 +158,7 @@ def start_all(folder: Path) -> Iterator[tuple[str, str, str]]:
     me = (sys.executable, "-m", "benchmarks.gateway")
     ports = [free_port(), free_port()]
     provider = f"http://127.0.0.1:{ports[0]}"
-    told = folder / "environment"
+    path = folder / "environment"
     # The program of `forum run` writes down where its gateway is, and waits.
     program = (
         "import json,os,sys,time; from pathlib import Path; "
@@ -173,17 +173,17 @@ def start_all(folder: Path) -> Iterator[tuple[str, str, str]]:
         stack.enter_context(
             process(
                 sys.executable, "-m", "forum", "run", "--max-usd", "1000", "--max-repeats", "0",
-                "--", sys.executable, "-c", program, str(told),
+                "--", sys.executable, "-c", program, str(path),
                 **state, OPENAI_BASE_URL=f"{provider}/v1", OPENAI_API_KEY="sk-benchmark",
             )
         )  # fmt: skip
         _wait_for(f"http://127.0.0.1:{ports[1]}")
         deadline = monotonic() + 60
-        while not told.exists():
+        while not path.exists():
             assert monotonic() < deadline
             sleep(0.05)
-        found = json.loads(told.read_text())
-        gateway, token = found["OPENAI_BASE_URL"], found["OPENAI_API_KEY"]
+        document = json.loads(path.read_text())
+        gateway, token = document["OPENAI_BASE_URL"], document["OPENAI_API_KEY"]
         yield f"http://127.0.0.1:{ports[1]}/v1", gateway, token
 
 

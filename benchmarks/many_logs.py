@@ -74,7 +74,7 @@ def fair_figures(
 
 def load_due(forum: Forum, number: int) -> None:
     """Have runs accepted, many in one commit."""
-    order, records = order_of(ONE_TASK), list[EntryWrite]()
+    request, records = order_of(ONE_TASK), list[EntryWrite]()
     ledger = Ledger(
         store=forum.store,
         kinds=KINDS,
@@ -85,7 +85,7 @@ def load_due(forum: Forum, number: int) -> None:
         tags=forum.write_keys,
     )
     for nth in range(1, number + 1):
-        accept_run(ledger, new_run_id(), order, OPERATOR)
+        accept_run(ledger, new_run_id(), request, OPERATOR)
         if nth % LOADED_AT_ONCE == 0 or nth == number:
             forum.store.append(records)
             records.clear()
@@ -101,11 +101,11 @@ def count_due(forum: Forum) -> int:
 
 def finish(forums: Sequence[Forum], runs: int) -> float:
     """Submit so many runs to each log, and return after how many seconds all have ended."""
-    order = order_of(ONE_TASK)
+    request = order_of(ONE_TASK)
     started = time.monotonic()
     for _ in range(runs):
         for forum in forums:
-            forum.runs.submit(order)
+            forum.runs.submit(request)
     deadline = started + PATIENCE_SECONDS
     for forum in forums:
         while forum.store.timers(None, 1, due=False):

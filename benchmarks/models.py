@@ -185,8 +185,8 @@ def record(folder: Path, url: str, sizes: Sizes) -> tuple[list[Spent], list[Spen
             ours.finish([order_of(agent, 4)])
         for _ in range(sizes.rounds):
             for agent, figures in zip(agents, spent, strict=True):
-                order = order_of(agent, sizes.tasks)
-                figures.append(ours.timed(partial(ours.finish, [order])))
+                request = order_of(agent, sizes.tasks)
+                figures.append(ours.timed(partial(ours.finish, [request])))
     return spent[0], spent[1]
 
 

@@ -103,10 +103,10 @@ class FieldsCheck:
 
     def score(self, answer: str) -> float:
         """Return the share of right members."""
-        found = read_object(answer)
-        if found is None or not found.keys() <= {name for name, _ in self.fields}:
+        document = read_object(answer)
+        if document is None or not document.keys() <= {name for name, _ in self.fields}:
             return 0.0
-        right = [_same_value(found.get(name), value) for name, value in self.fields]
+        right = [_same_value(document.get(name), value) for name, value in self.fields]
         return sum(right) / len(right)
 
 
@@ -148,12 +148,12 @@ def generate_requests(
 
     A longer list begins with a shorter one.
     """
-    known, requests = {request.text for request in without}, dict[str, RealRequest]()
+    texts, requests = {request.text for request in without}, dict[str, RealRequest]()
     drawn = (Random(f"{seed}/{number}") for number in itertools.count())
     while len(requests) < count:
         turn, family = divmod(len(requests), len(FAMILIES))
         request = _GENERATORS[FAMILIES[family]](next(drawn), turn % 2 == 0)
-        if request.text not in known:
+        if request.text not in texts:
             requests.setdefault(request.text, request)
     return list(requests.values())
 

@@ -210,12 +210,12 @@ def play_missing(
 ) -> int:
     """Play the requests that have no line, one of each half in turn; return how many."""
     name = model.partition("=")[0]
-    known = {line.key for line in results.lines}
+    keys = {line.key for line in results.lines}
     missing = [
         (number, half, request)
         for half, listed in requests.items()
         for number, request in enumerate(listed)
-        if (name, request_digest(request)) not in known
+        if (name, request_digest(request)) not in keys
     ]
     missing.sort(key=lambda each: each[0])
     if not missing:
@@ -294,10 +294,10 @@ def play_request(
     )
     policy = Policy(agents={"": chat}, call_milliseconds=CALL_MILLISECONDS, retries=1)
     budget = RunBudget(calls=MAX_CALLS, milliseconds=RUN_MILLISECONDS)
-    order = RunRequest(request.text, None, policy, budget)
+    run_request = RunRequest(request.text, None, policy, budget)
     started, model_cpu, own_cpu = time.monotonic(), served.cpu_seconds(), time.process_time()
     planner = Planner(ledger.settings, any_model=True)
-    decided = planner.decide(order, CallerAuthority.OPERATOR, team=team)
+    decided = planner.decide(run_request, CallerAuthority.OPERATOR, team=team)
     run = ledger.runs.submit(decided)
     state = ledger.reads.follow_run(run)
     seconds = time.monotonic() - started

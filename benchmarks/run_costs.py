@@ -51,11 +51,11 @@ class CountedForum:
 
     def carry_out(self, needs: Needs, number: int, pause: float = 0.0) -> RunCost:
         """Submit runs, one after each pause, and return what each has cost when all have ended."""
-        order, runs = order_of(needs), []
+        request, runs = order_of(needs), []
         before, cpu, started = self.counts.statements(), self.ours.cpu_seconds(), time.monotonic()
         for nth in range(number):
             time.sleep(max(0.0, started + nth * pause - time.monotonic()))
-            runs.append(self.ours.forum.runs.submit(order))
+            runs.append(self.ours.forum.runs.submit(request))
         self.counts.wait_for_ends()
         cpu = self.ours.cpu_seconds() - cpu
         statements = self.counts.statements() - before
@@ -166,11 +166,11 @@ def _table(costs: dict[str, dict[int, RunCost]], what: str) -> dict[str, dict[st
 def drain_figures(forum: CountedForum, *, runs: int, rounds: int) -> dict[str, Any]:
     """Have runs carried out that were accepted before, by one worker and by two, in turns."""
     spent: dict[int, list[Spent]] = {1: [], 2: []}
-    ours, order = forum.ours, order_of(ONE_TASK)
+    ours, request = forum.ours, order_of(ONE_TASK)
     for nth in range(rounds):
         for number in (1, 2) if nth % 2 == 0 else (2, 1):
             ours.set_workers(0)
-            accepted = [ours.forum.runs.submit(order) for _ in range(runs)]
+            accepted = [ours.forum.runs.submit(request) for _ in range(runs)]
             ours.hold_workers(number)
             spent[number].append(ours.timed(partial(_release, forum)))
             ours.await_ends(accepted)

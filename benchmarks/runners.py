@@ -58,11 +58,11 @@ def measure(forum: CountedForum, server: int | None) -> dict[str, Any]:
     """Return the figures of one runner; `server` is the process of its own server, if any."""
     forum.carry_out(SHAPES["diamond"], WARM_UP)
     syncs, beside = forum.counts.syncs(), process_cpu_seconds(server) if server else 0.0
-    one: list[RunCost] = []
-    spent = forum.ours.timed(lambda: one.append(forum.carry_out(ONE_TASK, RUNS))).seconds
+    run_costs: list[RunCost] = []
+    spent = forum.ours.timed(lambda: run_costs.append(forum.carry_out(ONE_TASK, RUNS))).seconds
     figures: dict[str, Any] = {
-        "cpu_ms_per_run": round(one[0].cpu_ms, 1),
-        "statements_per_run": round(one[0].statements, 1),
+        "cpu_ms_per_run": round(run_costs[0].cpu_ms, 1),
+        "statements_per_run": round(run_costs[0].statements, 1),
         "fsyncs_per_run": round((forum.counts.syncs() - syncs) / RUNS, 1),
         "runs_per_s": round(RUNS / spent, 1),
     }

@@ -124,7 +124,7 @@ def measure(
     """Return the coefficients, and the simulated and the measured knee."""
     with counted_forum(folder / "forum", cluster.url, runner) as forum:
         say("runs of one task")
-        one = _median_cost(forum, cluster, ONE_TASK, sizes.runs, sizes.rounds)
+        run_costs = _median_cost(forum, cluster, ONE_TASK, sizes.runs, sizes.rounds)
         say("diamonds")
         tasks = len(diamond()) - 1
         more = _median_cost(forum, cluster, diamond(), max(5, sizes.runs // 3), sizes.rounds)
@@ -132,15 +132,15 @@ def measure(
         append_ms, sequence_ms = _entry_costs(forum, cluster, sizes.entries)
         sync_ms = _sync_ms(forum)
         say("the knee")
-        times = service_times(one, sync_ms)
+        times = service_times(run_costs, sync_ms)
         knee = knee_figures(forum, times, sizes.offered_seconds)
         coefficients = Coefficients(
-            **one._asdict(),
-            task_worker_cpu_ms=(more.worker_cpu_ms - one.worker_cpu_ms) / tasks,
-            task_postgres_cpu_ms=(more.postgres_cpu_ms - one.postgres_cpu_ms) / tasks,
-            task_statements=(more.statements - one.statements) / tasks,
-            task_entries=(more.entries - one.entries) / tasks,
-            task_stored_bytes=(more.stored_bytes - one.stored_bytes) / tasks,
+            **run_costs._asdict(),
+            task_worker_cpu_ms=(more.worker_cpu_ms - run_costs.worker_cpu_ms) / tasks,
+            task_postgres_cpu_ms=(more.postgres_cpu_ms - run_costs.postgres_cpu_ms) / tasks,
+            task_statements=(more.statements - run_costs.statements) / tasks,
+            task_entries=(more.entries - run_costs.entries) / tasks,
+            task_stored_bytes=(more.stored_bytes - run_costs.stored_bytes) / tasks,
             entry_append_cpu_ms=append_ms,
             entry_sequence_cpu_ms=sequence_ms,
             sync_ms=sync_ms,
@@ -175,11 +175,11 @@ def _median_cost(
 def _cost(forum: CountedForum, cluster: Cluster, needs: Needs, runs: int) -> RunCoefficients:
     """Carry runs out, all at once, and return what each has cost."""
     before_syncs, before_sizes = forum.counts.syncs(), _sizes(forum)
-    order, submit = order_of(needs), forum.ours.forum.runs.submit
+    request, submit = order_of(needs), forum.ours.forum.runs.submit
     cpu = [time.process_time(), forum.ours.cpu_seconds(), cluster.cpu_seconds()]
     statements = forum.counts.statements()
     with ThreadPoolExecutor(SUBMITTERS) as threads:
-        ids = list(threads.map(lambda _: submit(order), range(runs)))
+        ids = list(threads.map(lambda _: submit(request), range(runs)))
     accepted = time.process_time()
     forum.counts.wait_for_ends()
     spent = [accepted, forum.ours.cpu_seconds(), cluster.cpu_seconds()]
@@ -258,10 +258,10 @@ def _memory_kb(server: Server) -> int:
 def _in_hand_kb(forum: CountedForum, runs: int) -> float:
     """Return the memory that a worker needs for each run whose model has not answered."""
     script = Scripted({"*": (ScriptStep("Done.", milliseconds=600_000),)})
-    order = RunRequest("Wait.", Plan((Task("answer", "Wait."),)), Policy(agents={"": script}))
+    request = RunRequest("Wait.", Plan((Task("answer", "Wait."),)), Policy(agents={"": script}))
     (server,) = forum.ours.servers
     before = _memory_kb(server)
-    ids = [forum.ours.forum.runs.submit(order) for _ in range(runs)]
+    ids = [forum.ours.forum.runs.submit(request) for _ in range(runs)]
     store = forum.ours.forum.store
     while any(store.last_entry(run, STRAND) is None for run in ids[-3:]):
         time.sleep(0.05)
@@ -326,13 +326,13 @@ def _find_measured_knee(loads: list[tuple[float, float]]) -> float:
 
 def _offer(forum: CountedForum, load: float, seconds: float) -> dict[str, float]:
     """Submit runs at random times for some seconds, and return what share ended in time."""
-    order, submit = order_of(ONE_TASK), forum.ours.forum.runs.submit
+    request, submit = order_of(ONE_TASK), forum.ours.forum.runs.submit
     moments = arrivals(load, seconds, seed=18)
     started = time.monotonic()
 
     def submit_at(moment: float) -> tuple[str, float]:
         time.sleep(max(0.0, started + moment - time.monotonic()))
-        return submit(order), moment
+        return submit(request), moment
 
     with ThreadPoolExecutor(SUBMITTERS) as threads:
         submitted = list(threads.map(submit_at, moments))

@@ -170,7 +170,7 @@ class Ours(Side):
 
     def finish(self, orders: Iterable[RunRequest]) -> None:
         """Have orders carried out, all at once."""
-        self.await_ends([self.forum.runs.submit(order) for order in orders])
+        self.await_ends([self.forum.runs.submit(request) for request in orders])
 
     def await_ends(self, runs: list[str]) -> None:
         """Wait until runs have ended well."""

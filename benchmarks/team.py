@@ -309,10 +309,14 @@ class OrderMaker:
     def make(self, number: int, request: TeamRequest) -> RunRequest:
         """Return the order of a request."""
         planner = self._planners.get(request.context_tokens) or self._planner(request)
-        known = planner.team_settings
-        policy = Policy(agents=known.agents, roles=known.roles, tools=self._tools(number, request))
-        order = RunRequest(request.request, None, policy)
-        return planner.decide(order, CallerAuthority.OPERATOR, lane=request.lane, team=True)
+        team_settings = planner.team_settings
+        policy = Policy(
+            agents=team_settings.agents,
+            roles=team_settings.roles,
+            tools=self._tools(number, request),
+        )
+        run_request = RunRequest(request.request, None, policy)
+        return planner.decide(run_request, CallerAuthority.OPERATOR, lane=request.lane, team=True)
 
     def _planner(self, request: TeamRequest) -> Planner:
         context = request.context_tokens

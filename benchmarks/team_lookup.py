@@ -11,11 +11,11 @@ from pathlib import Path
 def look_up(table: dict[str, str], name: str, notes: int) -> str:
     """Return what the table says of a name."""
     wanted = _normalize(name)
-    found = next((key for key in table if _normalize(key) == wanted), None)
-    if found is None:
+    keys = next((key for key in table if _normalize(key) == wanted), None)
+    if keys is None:
         return f"The table has no entry {name}"
     note = "The clerk copied this line by hand from the sheet of the week before.\n"
-    return f"{found} is {table[found]}.\n" + (note * (notes // len(note) + 1))[:notes]
+    return f"{keys} is {table[keys]}.\n" + (note * (notes // len(note) + 1))[:notes]
 
 
 def _normalize(name: str) -> str:

@@ -92,16 +92,16 @@ class Chat:
 
 def read_sections(prompt: str) -> list[Section]:
     """Return the texts between marked lines, each with the heading before it."""
-    found, at, heading = [], 0, ""
+    sections, at, heading = [], 0, ""
     while match := _BEGIN.search(prompt, at):
         between = prompt[at : match.start()]
         headings = re.findall(r"(?m)^## (.+)$", between)
         heading = headings[-1] if headings else heading
         end = prompt.find(f"\n--- {match[1]} end", match.end() - 1)
         end = len(prompt) if end < 0 else end
-        found.append(Section(heading, match[2], prompt[match.end() : end]))
+        sections.append(Section(heading, match[2], prompt[match.end() : end]))
         at = end + len(match[1]) + 9
-    return found
+    return sections
 
 
 def material_of(sections: Sequence[Section], *headings: str) -> Material:
@@ -540,9 +540,9 @@ def _swap(lines: list[str], at: int) -> list[str]:
     ]
     if len(facts) < 2:
         return lines
-    (one, first), (other, second) = facts[at % len(facts)], facts[(at + 1) % len(facts)]
+    (text, first), (other, second) = facts[at % len(facts)], facts[(at + 1) % len(facts)]
     changed = list(lines)
-    changed[one] = lines[one].replace(first.value, second.value)
+    changed[text] = lines[text].replace(first.value, second.value)
     changed[other] = lines[other].replace(second.value, first.value)
     return changed
 

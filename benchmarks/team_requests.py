@@ -152,11 +152,11 @@ class _Writer:
 
     def names(self, count: int) -> list[str]:
         """Return different names of things."""
-        found: dict[str, None] = {}
-        while len(found) < count:
+        document: dict[str, None] = {}
+        while len(document) < count:
             parts = self.random.choices(_SYLLABLES, k=self.random.choice((2, 3)))
-            found["".join(parts).capitalize()] = None
-        return list(found)
+            document["".join(parts).capitalize()] = None
+        return list(document)
 
     def value(self) -> str:
         """Return a value: an amount or a code."""
@@ -317,10 +317,10 @@ def _make_tools(writer: _Writer, tasks: int) -> TeamRequest:
     )
     questions = " ".join(check.ask for check in checks)
     body = writer.document(shown, owners, writer.target_chars(may_exceed=False))
-    order = "Look up with the tool what the notes do not say."
+    text = "Look up with the tool what the notes do not say."
     return TeamRequest(
         kind="tools",
-        request=f"Please answer from the notes below. {order} {questions}\n\n# Notes\n\n{body}",
+        request=f"Please answer from the notes below. {text} {questions}\n\n# Notes\n\n{body}",
         context_tokens=writer.context_tokens,
         facts=tuple(fact.text for fact in asked),
         asks=checks,
@@ -390,8 +390,8 @@ def _write_changed_bound(writer: _Writer) -> tuple[str, str]:
 
 
 def _write_swapped_arguments(writer: _Writer) -> tuple[str, str]:
-    call, one, other = (word.casefold() for word in writer.names(3))
-    old, new = f"{call}({one}, {other})", f"{call}({other}, {one})"
+    call, text, other = (word.casefold() for word in writer.names(3))
+    old, new = f"{call}({text}, {other})", f"{call}({other}, {text})"
     return _write_hunk(writer, [old], [new]), new
 
 

@@ -147,11 +147,11 @@ class Material:
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts by their names; the first statement of a name counts."""
-        found: dict[str, Fact] = {}
+        document: dict[str, Fact] = {}
         for text in self.texts:
             for fact in facts_of(text):
-                found.setdefault(fact.key, fact)
-        return found
+                document.setdefault(fact.key, fact)
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,11 @@ class Ask:
 
 def asks_of(text: str) -> list[Ask]:
     """Return the asks of a text outside of code, in their order."""
-    found = []
+    asks = []
     for sentence in sentences_of(_outside_code(text)):
         if sentence.endswith("?"):
             # A question may follow an introduction: "Notes: what is X?"
-            found.append(
+            asks.append(
                 Ask(
                     sentence.strip(" -*0123456789.)")
                     if sentence[0] in "-*0123456789"
@@ -192,8 +192,8 @@ def asks_of(text: str) -> list[Ask]:
                 )
             )
         elif match := _ASK_VERB.match(sentence):
-            found.append(_read_order(sentence, match[1]))
-    return found
+            asks.append(_read_order(sentence, match[1]))
+    return asks
 
 
 def _read_order(sentence: str, verb: str) -> Ask:
@@ -286,7 +286,7 @@ def _nearest_sentence(question: str, material: Material) -> str:
 
 def _list_facts(ask: Ask, material: Material) -> list[Line]:
     wanted = {normalize_name(name) for name in ask.names}
-    found: dict[str, Line] = {}
+    document: dict[str, Line] = {}
     for text in material.texts:
         for heading, fact in _facts_with_headings(text):
             # The name says more than the heading, which may have been left out.
@@ -294,8 +294,8 @@ def _list_facts(ask: Ask, material: Material) -> list[Line]:
                 fact.key.rpartition(" of ")[2] if " of " in fact.key else normalize_name(heading)
             )
             if not wanted or owner in wanted:
-                found.setdefault(fact.key, Line(fact.sentence, fact))
-    return list(found.values()) or [_missing(f"the facts of {', '.join(ask.names)}")]
+                document.setdefault(fact.key, Line(fact.sentence, fact))
+    return list(document.values()) or [_missing(f"the facts of {', '.join(ask.names)}")]
 
 
 # Comparing and deciding
@@ -429,8 +429,8 @@ def _review_diff(text: str) -> dict[str, list[str]]:
 def _review_run(file: str, removed: Sequence[str], added: Sequence[str]) -> list[str]:
     """Return the findings of adjacent removed and added lines."""
     if len(removed) == len(added):
-        found = (_review_pair(file, *pair) for pair in zip(removed, added, strict=True))
-        return [finding for finding in found if finding]
+        texts = (_review_pair(file, *pair) for pair in zip(removed, added, strict=True))
+        return [finding for finding in texts if finding]
     kept = {row.strip() for row in added}
     lost = [row.strip() for row in removed if row.strip() not in kept and _CHECK.match(row)]
     # The body of a removed check is part of it.
@@ -447,10 +447,10 @@ def _review_pair(file: str, old: str, new: str) -> str:
         return f"In {file}, a bound is changed: {change}"
     if _NUMBER.sub("0", before) == _NUMBER.sub("0", after):
         return f"In {file}, a constant is changed: {change}"
-    for one, other in zip(_CALL.finditer(before), _CALL.finditer(after), strict=False):
-        first, second = (tuple(part.strip() for part in c[2].split(",")) for c in (one, other))
-        if one[1] == other[1] and first != second and sorted(first) == sorted(second):
-            return f"In {file}, the arguments of `{one[1]}` are swapped: {change}"
+    for match, other in zip(_CALL.finditer(before), _CALL.finditer(after), strict=False):
+        first, second = (tuple(part.strip() for part in c[2].split(",")) for c in (match, other))
+        if match[1] == other[1] and first != second and sorted(first) == sorted(second):
+            return f"In {file}, the arguments of `{match[1]}` are swapped: {change}"
     return ""
 
 
@@ -468,8 +468,8 @@ def find_faults(result: str, expected: Sequence[Line], material: Material) -> li
     ]
     own = {line.fact.key for line in expected if line.fact}
     others = {key: fact for key, fact in stated.items() if key not in own}
-    known = material.facts()
-    faults += [fault for key, fact in others.items() if (fault := _doubt(fact, known.get(key)))]
+    document = material.facts()
+    faults += [fault for key, fact in others.items() if (fault := _doubt(fact, document.get(key)))]
     if not material.is_whole:
         faults = [fault for fault in faults if not fault.startswith(_UNKNOWN)]
     texts = {_fold(line.text) for line in expected}

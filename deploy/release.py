@@ -49,7 +49,7 @@ def find_disagreements(versions: Versions, changelog: str, tags: Mapping[str, st
     A tag is given with the version that its commit states.  Without tags, as in an sdist, nothing
     is expected of them.
     """
-    stated = {version for found in versions.values() for version in found}
+    stated = {version for texts in versions.values() for version in texts}
     if len(stated) != 1:
         return [f"the version is stated as {' and '.join(sorted(stated))}: {dict(versions)}"]
     return [
@@ -97,7 +97,7 @@ def read_tags(root: Path) -> dict[str, str]:
     tags = _git(root, "tag", "--list", "v[0-9]*").split()
     states = (_git(root, "show", f"{tag}:src/forum/__init__.py") for tag in tags)
     return {
-        tag: found[1] if (found := _VERSION.search(text)) else ""
+        tag: match[1] if (match := _VERSION.search(text)) else ""
         for tag, text in zip(tags, states, strict=True)
     }
 

@@ -72,20 +72,20 @@ BREAKS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-def plant(house: Path, module: str, line: str) -> None:
+def plant(copied_tree: Path, module: str, line: str) -> None:
     """Put a line at the end of a module, which is made if it is not there."""
-    package = house if module.startswith("forum_client.") else house / "forum"
+    package = copied_tree if module.startswith("forum_client.") else copied_tree / "forum"
     path = package.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     with file.open("a", encoding="utf-8") as end:
         end.write(f"\n{line}\n")
 
 
-def broken_contracts(house: Path) -> set[str]:
+def broken_contracts(copied_tree: Path) -> set[str]:
     """Return the names of the contracts which lint-imports finds broken in the copy at `house`."""
     run = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
-        cwd=house,
+        cwd=copied_tree,
         env={"COLUMNS": "200"},
         capture_output=True,
         text=True,
@@ -97,7 +97,7 @@ def broken_contracts(house: Path) -> set[str]:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def copied_tree(tmp_path: Path) -> Path:
     """Return a copy of the package and its contracts, to be broken."""
     shutil.copytree(ROOT / "src/forum", tmp_path / "forum")
     shutil.copytree(ROOT / "clients/python/src/forum_client", tmp_path / "forum_client")
@@ -105,9 +105,9 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_house_as_it_stands_keeps_every_contract(house: Path) -> None:
+def test_the_house_as_it_stands_keeps_every_contract(copied_tree: Path) -> None:
     """Otherwise a break below could be reported for a reason that was there before it."""
-    assert broken_contracts(house) == set()
+    assert broken_contracts(copied_tree) == set()
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_the_house_as_it_stands_keeps_every_contract(house: Path) -> None:
     BREAKS,
     ids=[f"{contract}-{'+'.join(lines)}" for contract, lines in BREAKS],
 )
-def test_a_break_is_reported(house: Path, contract: str, planted: dict[str, str]) -> None:
+def test_a_break_is_reported(copied_tree: Path, contract: str, planted: dict[str, str]) -> None:
     """One forbidden line anywhere is enough for its contract to be named."""
     for module, line in planted.items():
-        plant(house, module, line)
+        plant(copied_tree, module, line)
 
-    assert NAMES[contract] in broken_contracts(house)
+    assert NAMES[contract] in broken_contracts(copied_tree)
 
 
 def test_few_exceptions_are_written_down() -> None:

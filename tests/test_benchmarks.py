@@ -151,14 +151,14 @@ def test_simulated_seats_err_as_often_as_they_are_said_to() -> None:
     """Figures about protocols mean something only where the rates of the seats are the known."""
     nature = Nature(error=0.3, alike=0.1)
     asked = [Question(number, deliberation.FOUR) for number in range(4_000)]
-    one, other = ([Seat(question, nature, place) for question in asked] for place in (1, 2))
-    right = [seat.first == seat.question.right for seat in one]
+    seats, other = ([Seat(question, nature, place) for question in asked] for place in (1, 2))
+    right = [seat.first == seat.question.right for seat in seats]
     both_wrong = sum(
-        a.first == b.first != a.question.right for a, b in zip(one, other, strict=True)
+        a.first == b.first != a.question.right for a, b in zip(seats, other, strict=True)
     )
 
     assert sum(right) / len(asked) == pytest.approx(0.7, abs=0.03)
-    assert sum(seat.confidence for seat in one) / len(asked) == pytest.approx(70, abs=2)
+    assert sum(seat.confidence for seat in seats) / len(asked) == pytest.approx(70, abs=2)
     # A tenth of the questions misleads both; of the others each errs in 2 of 9, in one of 3 ways.
     assert both_wrong / len(asked) == pytest.approx(0.1 + 0.9 * (2 / 9) ** 2 / 3, abs=0.02)
 
@@ -174,8 +174,8 @@ def test_seats_read_what_the_council_shows_them() -> None:
         {setting.seat(setting.question(n), place).first for place in range(1, 6)} for n in range(60)
     ]
     known = [setting.question(n).right in answers for n, answers in enumerate(firsts)]
-    assert [one.right for one in played] == known
-    assert sum(one.exposed for one in played) > 0
+    assert [played.right for played in played] == known
+    assert sum(played.exposed for played in played) > 0
 
 
 @pytest.mark.slow

@@ -64,8 +64,8 @@ def compose() -> dict[str, Any]:
     """Return the compose file as it is read where no variable is set."""
     text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", (DEPLOY / "compose.yaml").read_text())
     text = REQUIRED.sub("sha256:0", text)
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+    document: dict[str, Any] = yaml.safe_load(text)
+    return document
 
 
 def services() -> dict[str, Service]:
@@ -199,7 +199,7 @@ def test_the_units_listen_on_the_loopback_address() -> None:
 
 def test_one_service_signs() -> None:
     """The guard is where the state is.  Two states would be two memories of what was signed."""
-    mounts = {name: one.get("volumes", []) for name, one in services().items()}
+    mounts = {name: document.get("volumes", []) for name, document in services().items()}
     state = {name for name, found in mounts.items() if "state:/var/lib/forum-state" in found}
     writes_key = {name for name, found in mounts.items() if "key:/var/lib/forum/.forum" in found}
     reads_key = {name for name, found in mounts.items() if "key:/var/lib/forum/.forum:ro" in found}
@@ -211,7 +211,7 @@ def test_one_service_signs() -> None:
 
 def test_workers_have_no_key_that_signs() -> None:
     """Programs of agents run as their user; whoever holds log.key can sign any history."""
-    (copying,) = [one for name, one in services().items() if name == "worker-keys"]
+    (copying,) = [document for name, document in services().items() if name == "worker-keys"]
     assert [Path(word).name for word in copying["command"][2:-1]] == ["write.key", "log.pub"]
     assert "worker-keys:/var/lib/forum/.forum:ro" in services()["worker"]["volumes"]
 

@@ -58,7 +58,7 @@ def test_the_dashboard_shows_what_is_exported() -> None:
 
     assert used - EXPORTED == set()
     shown = {metric.name for metric in (*LEDGER_METRICS, *SERVER_METRICS)}
-    assert {name for name in shown if not any(one.startswith(name) for one in used)} == set()
+    assert {name for name in shown if not any(text.startswith(name) for text in used)} == set()
 
 
 def test_the_alerts_ask_for_what_is_exported() -> None:
@@ -136,14 +136,14 @@ def test_alerts_and_dashboard_fit_what_a_running_server_tells(tmp_path: Path) ->
         server.submit()
         urls = (f"{server.url}/metrics", f"http://127.0.0.1:{port}/metrics")
         authorization = {"Authorization": f"Bearer {key}"}
-        told = [httpx2.get(url, headers=authorization).text for url in urls]
+        texts = [httpx2.get(url, headers=authorization).text for url in urls]
     labels: dict[str, set[str]] = {}
-    for name, inner in re.findall(r"^(\w+)(?:\{(.*)\})? ", "".join(told), re.MULTILINE):
+    for name, inner in re.findall(r"^(\w+)(?:\{(.*)\})? ", "".join(texts), re.MULTILINE):
         labels.setdefault(name, set()).update(re.findall(r'(\w+)="', inner))
     dashboard = expressions(json.loads((DEPLOY / "grafana/forum.json").read_text()))
     queries = [*dashboard, *(rule["expr"] for rule in rules())]
 
-    for text in told:
+    for text in texts:
         promtool("check", "metrics", stdin=text)
     assert names(queries) - labels.keys() <= NOT_TOLD_YET
     for query in queries:

@@ -84,8 +84,8 @@ def claude_code(store: Store, secret: str) -> None:
     rules = HookRules((GateRule("pay", "pay"),))
 
     def tell(name: str, **members: object) -> str:
-        told = {"session_id": "session-1", "hook_event_name": name, **members}
-        return handle_event(parse_event(json.dumps(told).encode()), writer, rules)
+        document = {"session_id": "session-1", "hook_event_name": name, **members}
+        return handle_event(parse_event(json.dumps(document).encode()), writer, rules)
 
     pin = {"tool_name": "Bash", "tool_input": {"pin": secret}}
     tell("UserPromptSubmit", prompt=f"my PIN is {secret}")
@@ -100,12 +100,14 @@ def claude_code(store: Store, secret: str) -> None:
 def telemetry(store: Store, secret: str) -> None:
     """Record log events of Claude Code, and spans with what was said."""
     intake = TelemetryIntake(ledger_of(store), IntakeRules())
-    said = {"session.id": "session-1", "prompt": f"my PIN is {secret}"}
-    events = logs({"event.name": "user_prompt", **said}, {"event.name": "tool_result", **said})
+    document = {"session.id": "session-1", "prompt": f"my PIN is {secret}"}
+    events = logs(
+        {"event.name": "user_prompt", **document}, {"event.name": "tool_result", **document}
+    )
     intake.record(read_log_events(events, free_of_charge), "key/test")
     given = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m-1", "note": secret}
     named = dict.fromkeys(
-        ("gen_ai.request.model", "gen_ai.provider.name", "error.type"), said["prompt"]
+        ("gen_ai.request.model", "gen_ai.provider.name", "error.type"), document["prompt"]
     )
     spans = traces(
         span(2, "tool", given, parent=1),
@@ -135,20 +137,20 @@ def driven(store: Store, secret: str) -> None:
         tools={"pay": ToolSpec(("pay",))},
         gate_rules=(GateRule("big", "pay", argument="amount", above="1000"),),
     )
-    order = RunRequest(text, plan(Task("a", text)), policy)
-    office.do(order)
+    request = RunRequest(text, plan(Task("a", text)), policy)
+    office.do(request)
     office.decide("use/a/1", Answer.APPROVE, reason=f"{secret} is right")
     assert office.work().outcome is Outcome.OK
     office.told()
     forked = AcceptedFacts(fork_run="run-1", fork_index=1 << 40)
-    accept_run(office.ledger, "fork", order, "ann", forked)
+    accept_run(office.ledger, "fork", request, "ann", forked)
     office.work("fork")
 
 
 def council(store: Store, secret: str) -> None:
     """Record a council that is divided, so that its ballots are revealed and exchanged."""
-    said = [claiming("no", f"my PIN is {secret}"), claiming("yes", secret), ballot("no")]
-    ways = tuple((first, ballot(f"no {secret}")) for first in said)
+    texts = [claiming("no", f"my PIN is {secret}"), claiming("yes", secret), ballot("no")]
+    ways = tuple((first, ballot(f"no {secret}")) for first in texts)
     office = office_of(store)
     run = office.do(
         RunRequest(
@@ -318,13 +320,13 @@ def guesses(secret: str) -> Iterator[str]:
             yield hashlib.new(name, text).hexdigest()[:6]
 
 
-def check_independence(one: Held, again: Held, other: Held) -> None:
+def check_independence(held: Held, again: Held, other: Held) -> None:
     """Check that what entries hold does not follow from a secret: twice one, and another one."""
-    assert one.keys() == again.keys() == other.keys()
-    told = {place for place, value in one.items() if value == again[place] != other[place]}
+    assert held.keys() == again.keys() == other.keys()
+    places = {place for place, value in held.items() if value == again[place] != other[place]}
     # By a real clock: two may be the same by chance.
-    assert not {place for place in told if not place.endswith(".facts.micros")}
-    texts = "\n".join(one.values())
+    assert not {place for place in places if not place.endswith(".facts.micros")}
+    texts = "\n".join(held.values())
     assert FIRST not in _RANDOM.sub("", texts)
     assert not [guess for guess in guesses(FIRST) if f"\n{guess}" in f"\n{texts}"]
 
@@ -380,14 +382,16 @@ def test_what_is_left_of_an_erased_body_does_not_depend_on_it(
 def test_what_else_tells_of_a_body_is_on_a_closed_list(tmp_path: Path, flow: Flow) -> None:
     """A body of another length differs in nothing but that, amounts and the like."""
     factory = StoreFactory(tmp_path / "ledger.db")
-    one, again = (record(factory, flow, FIRST) for _ in range(2))
+    document, again = (record(factory, flow, FIRST) for _ in range(2))
     other = record(factory, flow, LONGER)
     factory.close()
 
-    told = {place for place, value in one.items() if value == again[place] != other.get(place)}
+    places = {
+        place for place, value in document.items() if value == again[place] != other.get(place)
+    }
     place = re.compile(f".*#[0-9]+({'|'.join(TELLS.values())})")
-    assert {told for told in told if not place.fullmatch(told)} == set()
-    assert told
+    assert {text for text in places if not place.fullmatch(text)} == set()
+    assert places
 
 
 @pytest.fixture
@@ -460,4 +464,4 @@ def test_the_closed_list_is_the_one_of_the_documentation() -> None:
     """Whoever erases something reads there what stays."""
     page = (ROOT / "docs/concepts/trust.md").read_text()
     listed = page.split("cannot be erased, is this:\n\n")[1].split("\n\n")[0]
-    assert listed == "\n".join(f"- {told}" for told in TELLS)
+    assert listed == "\n".join(f"- {tell}" for tell in TELLS)

@@ -68,9 +68,9 @@ def test_an_error_has_a_family_a_text_and_a_remedy(kind: type[errors.ForumError]
 )
 def test_a_problem_has_the_status_of_its_family(kind: type[errors.ForumError]) -> None:
     """A client decides by the status whether to correct its request, to wait, or to give up."""
-    found = problem_from_exception(example(kind)).problem.status
+    status = problem_from_exception(example(kind)).problem.status
 
-    assert found in STATUS[kind.__mro__[1]]
+    assert status in STATUS[kind.__mro__[1]]
 
 
 def test_a_budget_is_told_in_dollars() -> None:

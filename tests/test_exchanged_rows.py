@@ -252,8 +252,8 @@ def test_a_row_that_stops_writers_is_named(forum: Forum) -> None:
     forum.ledger.open_run("second", "x")
     with pytest.raises(TamperDetected):
         forum.log.publish()
-    found = {f.problem: f.detail for f in forum.log.verify(forum.log.read_trust()).findings}
-    assert str(place) in found[Problem.STRAY_ENTRY]
+    document = {f.problem: f.detail for f in forum.log.verify(forum.log.read_trust()).findings}
+    assert str(place) in document[Problem.STRAY_ENTRY]
 
     run_sql(
         forum,

@@ -178,16 +178,16 @@ def test_only_tests_with_a_name_and_a_reason_are_tried_again() -> None:
 
 def test_properties_are_drawn_anew_and_the_same_when_asked(tmp_path: Path) -> None:
     """Examples that are the same for ever find nothing more; one that failed must be met again."""
-    drawn, told = [], [""]
+    drawn, texts = [], [""]
     for number, options in enumerate((["-n1"], ["--hypothesis-seed={}"])):
         folder = tmp_path / str(number)
         folder.mkdir()
-        given = [option.format(told[-1]) for option in options]
+        given = [option.format(texts[-1]) for option in options]
         run = run_pytest(folder, DRAWING, *given, ci="1", CI="1")
-        told += re.findall(r"--hypothesis-seed=(\d+) draws the same", run.stdout)
+        texts += re.findall(r"--hypothesis-seed=(\d+) draws the same", run.stdout)
         drawn.append((folder / "drawn").read_text())
 
-    assert told[1] == told[2]
+    assert texts[1] == texts[2]
     assert drawn[0] == drawn[1]
 
 

@@ -52,9 +52,9 @@ def test_the_requirement_names_where_it_came_from(
     tmp_path: Path, source: dict[str, object] | None, requirement: str, *, editable: bool
 ) -> None:
     """PEP 610 tells a folder, a repository and a file; without it, it was an index."""
-    found = installed(tmp_path, source)
+    distribution = installed(tmp_path, source)
 
-    assert installation.requirement_of(found, "mcp") == (requirement, editable)
+    assert installation.requirement_of(distribution, "mcp") == (requirement, editable)
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,13 @@ def test_the_last_cosigned_checkpoint_is_found(sizes: list[int], seen: int, befo
     cosigned = set(sizes[:seen])
     known = note(sizes[before]) if before < min(seen, len(sizes)) else None
     store = Checkpoints(sizes)
-    found = find_newest_checkpoint(
+    newest_checkpoint = find_newest_checkpoint(
         Wrapped(store), lambda data: parse_checkpoint(data).size in cosigned, known
     )
 
-    assert (parse_checkpoint(found).size if found else 0) == max(cosigned, default=0)
+    assert (parse_checkpoint(newest_checkpoint).size if newest_checkpoint else 0) == max(
+        cosigned, default=0
+    )
     assert store.asked <= 45
 
 
@@ -103,13 +105,13 @@ def name_of(sample: Sample) -> str:
 
 def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
     """Providers answer under names of their own; operators know what they have called."""
-    told = counted(
+    document = counted(
         CallFacts("writer", "small", 1, 1),
         ReplyFacts(Outcome.OK, usd=1_500_000_000, tokens=40, model="small-2026-11-01"),
         RunCloseFacts(Outcome.OK, 1),
     )
 
-    assert told == {
+    assert document == {
         'forum_calls_total{model="small",outcome="ok"}': 1,
         'forum_tokens_total{model="small"}': 40,
         'forum_dollars_total{model="small"}': 1.5,
@@ -145,8 +147,8 @@ def test_names_of_models_do_not_become_series_without_end() -> None:
     pairs = [
         (CallFacts("a", f"model-{n}", 1, 1), ReplyFacts(Outcome.OK, usd=1)) for n in range(300)
     ]
-    told = counted(*(facts for pair in pairs for facts in pair))
+    document = counted(*(facts for pair in pairs for facts in pair))
 
-    assert sum(name.startswith(f"{CALLS.name}{{") for name in told) <= 101
-    assert told[f'{CALLS.name}{{model="other",outcome="ok"}}'] == 200
-    assert any(name.startswith(DOLLARS.name) for name in told)
+    assert sum(name.startswith(f"{CALLS.name}{{") for name in document) <= 101
+    assert document[f'{CALLS.name}{{model="other",outcome="ok"}}'] == 200
+    assert any(name.startswith(DOLLARS.name) for name in document)

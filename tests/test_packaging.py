@@ -278,9 +278,11 @@ def test_the_locked_part_is_text_of_the_lock() -> None:
     text = LOCK.read_text()
     tools = needed_by("hatchling", read_lock(LOCK))
 
-    assert all(one.text in text and one.hashes for one in needed_by("forumd[all]", read_lock(LOCK)))
-    assert {"hatchling", "packaging", "pathspec"} <= {one.name for one in tools}
-    assert "".join(one.text for one in read_lock(LOCK)) == text
+    assert all(
+        tool.text in text and tool.hashes for tool in needed_by("forumd[all]", read_lock(LOCK))
+    )
+    assert {"hatchling", "packaging", "pathspec"} <= {tool.name for tool in tools}
+    assert "".join(tool.text for tool in read_lock(LOCK)) == text
 
 
 def test_the_bill_of_materials_names_every_package_with_its_hashes() -> None:
@@ -293,7 +295,7 @@ def test_the_bill_of_materials_names_every_package_with_its_hashes() -> None:
         for digest in files["hashes"]
     }
     parts = needed_by("forumd[all]", read_lock(LOCK))
-    packages = {(one.name, one.version, digest) for one in parts for digest in one.hashes}
+    packages = {(part.name, part.version, digest) for part in parts for digest in part.hashes}
     weights = {
         (model.title, model.revision, file.sha256)
         for model in MODEL_WEIGHTS.values()
@@ -301,7 +303,7 @@ def test_the_bill_of_materials_names_every_package_with_its_hashes() -> None:
     }
 
     assert told == packages | weights
-    assert all(one.hashes for one in parts)
+    assert all(part.hashes for part in parts)
 
 
 def test_the_bill_of_materials_says_what_needs_what() -> None:

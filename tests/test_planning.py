@@ -20,15 +20,15 @@ ASK = AskForm("Go.", route=False)
 
 
 @pytest.fixture
-def staff(tmp_path: Path) -> AgentRegistry:
+def registry(tmp_path: Path) -> AgentRegistry:
     """Return those who work for a project with one model."""
     (tmp_path / "forum.toml").write_text('[models.default]\nkind = "scripted"\n')
     return AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
 
 
-def decide(staff: AgentRegistry, form: AskForm = ASK) -> RunRequest:
+def decide(registry: AgentRegistry, form: AskForm = ASK) -> RunRequest:
     """Return what is carried out for a client."""
-    return run_request_from_form(form, staff, CallerAuthority.CLIENT)
+    return run_request_from_form(form, registry, CallerAuthority.CLIENT)
 
 
 class Clock:
@@ -70,7 +70,7 @@ def test_a_roster_that_cannot_be_read_is_found_before_anybody_asks(
 
 
 def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
-    staff: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    registry: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To find that out takes half a minute: not each of those who wait may have to."""
     begun, gate, asked = Event(), Event(), []
@@ -83,14 +83,14 @@ def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
 
     ask_servers_by(monkeypatch, pin)
     with ThreadPoolExecutor(8) as threads:
-        orders = [threads.submit(decide, staff) for _ in range(8)]
+        orders = [threads.submit(decide, registry) for _ in range(8)]
         begun.wait(SOON)
         gate.set()
-        errors = [order.exception(SOON) for order in orders]
+        errors = [future.exception(SOON) for future in orders]
     at_first = len(asked)
     clock.seconds += 10
     with pytest.raises(ServerUnusable):
-        decide(staff)
+        decide(registry)
 
     assert [type(error) for error in errors] == [ServerUnusable] * 8
     assert {str(error) for error in errors} == {str(ServerUnusable("files", "it does not answer"))}
@@ -98,7 +98,7 @@ def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
 
 
 def test_nobody_waits_for_what_was_offered_a_minute_ago(
-    staff: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    registry: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one asks the servers again, the others go by what they said the last time."""
     begun, gate = Event(), Event()
@@ -110,15 +110,15 @@ def test_nobody_waits_for_what_was_offered_a_minute_ago(
         return policy
 
     ask_servers_by(monkeypatch, pin)
-    before = decide(staff)
+    before = decide(registry)
     clock.seconds += 100
     begun.clear()
     gate.clear()
     with ThreadPoolExecutor(2) as threads:
-        asking = threads.submit(decide, staff)
+        asking = threads.submit(decide, registry)
         begun.wait(SOON)
         try:
-            meanwhile = threads.submit(decide, staff).result(SOON / 3)
+            meanwhile = threads.submit(decide, registry).result(SOON / 3)
             waits = not asking.done()
         finally:
             gate.set()
@@ -130,12 +130,12 @@ def test_nobody_waits_for_what_was_offered_a_minute_ago(
 def test_a_panel_is_shown_all_of_a_long_question(tmp_path: Path) -> None:
     """A diff is soon longer than what is quoted of an output; its end may be what matters."""
     (tmp_path / "forum.toml").write_text('[models.ash]\nkind = "scripted"\n')
-    staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    registry = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
     question = "é" * 50_000
 
-    order = decide(staff, AskForm(question, panel=PanelAsk()))
+    request = decide(registry, AskForm(question, panel=PanelAsk()))
 
-    assert order.policy.input_bytes == len(question.encode())
+    assert request.policy.input_bytes == len(question.encode())
 
 
 SLOW_AGENT = '[models.slow]\nkind = "pydantic-ai"\nmodel = "test:one"\n'
@@ -160,22 +160,22 @@ def test_only_what_is_cheap_is_routed_on_an_event_loop(
     """All others wait for whoever is routed there."""
     text = f'{settings}[roster]\nrung = "lexical"\n\n[models.default]\nkind = "scripted"\n'
     (tmp_path / "forum.toml").write_text(text)
-    staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    registry = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
 
-    assert not staff.can_route_inline(form.request, lane=form.lane, team=form.team)  # not loaded
-    staff.warm_up()
-    assert staff.can_route_inline(form.request, lane=form.lane, team=form.team) is is_inline
+    assert not registry.can_route_inline(form.request, lane=form.lane, team=form.team)  # not loaded
+    registry.warm_up()
+    assert registry.can_route_inline(form.request, lane=form.lane, team=form.team) is is_inline
 
 
 def test_a_router_with_a_second_stage_is_not_asked_on_an_event_loop(
-    staff: AgentRegistry, monkeypatch: pytest.MonkeyPatch
+    registry: AgentRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It calls a model of sentences, which takes milliseconds for the shortest request."""
-    staff.warm_up()
-    monkeypatch.setattr(type(staff.router), "is_lexical", False)
+    registry.warm_up()
+    monkeypatch.setattr(type(registry.router), "is_lexical", False)
 
-    assert not staff.can_route_inline(SHORT)
-    assert staff.can_route_inline(SHORT, lane="backend")
+    assert not registry.can_route_inline(SHORT)
+    assert registry.can_route_inline(SHORT, lane="backend")
 
 
 @pytest.mark.parametrize(("team", "is_planned"), [(None, True), (False, False)])
@@ -188,8 +188,8 @@ def test_a_coordinator_that_is_named_plans_without_a_team(
         "[roles]\ncoordinator = 'chief'\n"
     )
     planner = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
-    order = RunRequest("Compare the rivers, and say which is longer.", None, planner.base_policy)
-    decided = planner.decide(order, CallerAuthority.OPERATOR, team=team)
+    request = RunRequest("Compare the rivers, and say which is longer.", None, planner.base_policy)
+    decided = planner.decide(request, CallerAuthority.OPERATOR, team=team)
 
     assert (decided.plan is None) is is_planned
     assert set(decided.policy.roles) == {Role.COORDINATOR}

@@ -373,10 +373,10 @@ def test_a_use_of_linux_is_found(line: str) -> None:
 
 def test_no_other_module_uses_what_only_linux_has() -> None:
     """Everything else takes it from there, and so has a portable way."""
-    found = {
+    document = {
         str(path.relative_to(SOURCES)): uses
         for path in SOURCES.rglob("*.py")
         if path not in LINUX_MODULES and (uses := list(linux_uses(path.read_text())))
     }
 
-    assert found == {}
+    assert document == {}

@@ -42,11 +42,11 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 def write(settings: Settings, words: str = "hello") -> list[str]:
     """Write into the ledger as a command does, and return what a person is told."""
-    told: list[str] = []
-    with Forum(settings, told.append) as forum:
+    texts: list[str] = []
+    with Forum(settings, texts.append) as forum:
         forum.keys.initialise()
         forum.log.record_note(text_content(words))
-    return told
+    return texts
 
 
 def verify(settings: Settings) -> Report:
@@ -210,7 +210,7 @@ def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) 
     )  # without a reason
     with Forum(settings) as forum:
         begun = forum.keys.new_epoch("the disk died")
-    told = write(settings, "a new beginning")
+    texts = write(settings, "a new beginning")
     report = verify(settings)
     with Forum(settings) as forum:
         first = [KINDS.read(data) for data in forum.store.read_strand(LOG_RUN, MAIN_STRAND)]
@@ -219,7 +219,7 @@ def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) 
     assert begun.has_new_key
     assert begun.key.public != lost.verifier().public
     assert report.ok, report
-    assert told == []
+    assert texts == []
     assert [epoch.origin for epoch in report.epochs] == [settings.origin]
     assert first[0].facts.left_origin == settings.origin
     assert isinstance(first[2].facts, LogEpochFacts)
@@ -265,12 +265,12 @@ def test_an_epoch_under_a_new_key_can_be_stopped_anywhere(
     if not settings.key_file.exists():
         with Forum(settings) as forum:
             forum.keys.new_epoch("the disk died")
-    told = write(settings)
+    texts = write(settings)
     report = verify(settings)
 
     assert report.ok, report
     assert report.origin == f"{settings.origin}/epoch-2"
-    assert told == []
+    assert texts == []
 
 
 def test_a_folder_that_was_moved_is_registered_again(make: Make, tmp_path: Path) -> None:
@@ -395,10 +395,10 @@ def test_a_state_directory_that_cannot_be_written_stops_no_reader(
     write(settings)
     shutil.rmtree(settings.state / "projects")
     (settings.state / "projects").write_bytes(b"")
-    told: list[str] = []
-    with Forum(settings, told.append) as forum:
+    texts: list[str] = []
+    with Forum(settings, texts.append) as forum:
         assert forum.store.head().size == 7
 
-    assert len(told) == 1
-    assert "could not be remembered" in told[0]
+    assert len(texts) == 1
+    assert "could not be remembered" in texts[0]
     assert os.path.isfile(settings.state / "projects")  # noqa: PTH113

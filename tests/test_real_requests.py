@@ -118,17 +118,17 @@ def test_a_measurement_goes_on_where_it_was_stopped(
 
     whole, played = figures()
     assert played == len(FAMILIES)
-    told = whole["models"][STUB]["tuning"]
-    assert told["quality"] == {"alone": 1, "team": 1}
-    assert told["failed"] == {"alone": 0, "team": 0}
-    assert told["difference"] == 0
-    assert told["tokens_ratio"] >= 1
-    assert set(told["families"]) == set(FAMILIES)
+    tuning = whole["models"][STUB]["tuning"]
+    assert tuning["quality"] == {"alone": 1, "team": 1}
+    assert tuning["failed"] == {"alone": 0, "team": 0}
+    assert tuning["difference"] == 0
+    assert tuning["tokens_ratio"] >= 1
+    assert set(tuning["families"]) == set(FAMILIES)
 
     file.write_text(file.read_text()[:-20])
     again, played = figures()
     assert played == 1
-    assert again["models"][STUB]["tuning"]["quality"] == told["quality"]
+    assert again["models"][STUB]["tuning"]["quality"] == tuning["quality"]
     assert figures()[1] == 0
 
     lines = file.read_text()

@@ -62,8 +62,8 @@ def hear_hooks(folder: Path) -> None:
         writer = ReportWriter(forum.ledger, "claude-code")
         for name in STEPS:
             tool = {"tool_name": name, "tool_input": {}, "tool_use_id": f"use-{name}"}
-            for told in (event("PreToolUse", **tool), event("PostToolUse", **tool)):
-                assert handle_event(parse_event(told.encode()), writer, HookRules()) == ""
+            for text in (event("PreToolUse", **tool), event("PostToolUse", **tool)):
+                assert handle_event(parse_event(text.encode()), writer, HookRules()) == ""
 
 
 def step_name(reader: Reader, entry: Entry[ReportStepFacts]) -> str:

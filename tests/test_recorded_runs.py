@@ -201,13 +201,13 @@ def test_an_archived_run_is_listed_and_searched_as_before(recorded: RecordedLog)
         forum.log.publish()
         forum.log.archive_runs(2**60, str(recorded.archive))
         (listed,) = forum.reads.list_runs(RunQuery(), None, 1).runs
-        found = search(forum, "zanzibar")
+        match = search(forum, "zanzibar")
     recorded.archive.rename(recorded.folder / "elsewhere")
     with recorded.open() as forum:
         (unreachable,) = forum.reads.list_runs(RunQuery(), None, 1).runs
         page = forum.reads.list_runs(RunQuery(text="zanzibar"), None, 1)
 
-    assert (listed.title, found) == (f"agent.py: {PROMPT}", [run])
+    assert (listed.title, match) == (f"agent.py: {PROMPT}", [run])
     assert unreachable.run == run
     assert (page.runs, page.unsearched) == ((), 1)
 

@@ -74,7 +74,7 @@ def test_a_release_that_is_about_to_be_tagged_agrees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "changes", "tags", "said"),
+    ("versions", "changes", "tags", "text"),
     [
         ({**VERSIONS, "web/package.json": ["0.1.0"]}, {}, TAGS, "stated as 0.1.0 and 0.2.0"),
         ({"src/forum/__init__.py": ["0.3.0"]}, {}, TAGS, "newest section .* not that of 0.3.0"),
@@ -93,7 +93,7 @@ def test_a_release_that_is_about_to_be_tagged_agrees() -> None:
     ],
 )
 def test_what_does_not_agree_is_found(
-    versions: dict[str, list[str]], changes: dict[str, str], tags: dict[str, str], said: str
+    versions: dict[str, list[str]], changes: dict[str, str], tags: dict[str, str], text: str
 ) -> None:
     """Each of these would be published as it is."""
     changelog = CHANGELOG
@@ -101,7 +101,7 @@ def test_what_does_not_agree_is_found(
         assert old in changelog
         changelog = changelog.replace(old, new)
 
-    assert re.search(said, "\n".join(find_disagreements(versions, changelog, tags)))
+    assert re.search(text, "\n".join(find_disagreements(versions, changelog, tags)))
 
 
 def test_a_commit_is_a_release_only_with_its_own_tag_and_nothing_left_to_do(tmp_path: Path) -> None:

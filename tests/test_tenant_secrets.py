@@ -112,10 +112,10 @@ def test_a_tenant_names_only_its_own(tmp_path: Path, section: str, name: str) ->
 ])  # fmt: skip
 def test_no_two_names_of_folders_share_a_variable(first: str, second: str) -> None:
     """Whatever their letters; a folder whose name could be ambiguous has no variables."""
-    one, other = SecretRules(Path("/t", first)), SecretRules(Path("/t", second))
-    assert one.prefix
-    assert not one.owns_variable(f"{other.prefix}KEY") if other.prefix else True
-    assert not other.owns_variable(f"{one.prefix}KEY")
+    secret_rules, other = SecretRules(Path("/t", first)), SecretRules(Path("/t", second))
+    assert secret_rules.prefix
+    assert not secret_rules.owns_variable(f"{other.prefix}KEY") if other.prefix else True
+    assert not other.owns_variable(f"{secret_rules.prefix}KEY")
     assert not other.owns_variable("")
 
 
@@ -170,8 +170,8 @@ def test_a_recorded_agent_gets_no_foreign_key(tenant: SecretRules, name: str) ->
 
 def test_a_recorded_program_gets_no_foreign_variable(tenant: SecretRules) -> None:
     """Neither an agent nor a tool; a library that reads the process's keys is not called."""
-    _, told = call_model(Command(("env",)), tenant)
-    assert [value for value in SECRETS.values() if value in told] == [SECRETS[OWN]]
+    _, text = call_model(Command(("env",)), tenant)
+    assert [value for value in SECRETS.values() if value in text] == [SECRETS[OWN]]
 
     async def use_tool() -> str:
         async with open_tools(rules=tenant) as make_tool:
@@ -180,8 +180,8 @@ def test_a_recorded_program_gets_no_foreign_variable(tenant: SecretRules) -> Non
             reply = await make_tool(spec).invoke(used)
             return b"".join(reply.output.chunks()).decode()
 
-    told = asyncio.run(use_tool())
-    assert [value for value in SECRETS.values() if value in told] == [SECRETS[OWN]]
+    text = asyncio.run(use_tool())
+    assert [value for value in SECRETS.values() if value in text] == [SECRETS[OWN]]
     outcome, why = call_model(Library("openai:gpt-5-mini"), tenant)
     assert outcome is Outcome.DENIED
     assert "not those of this ledger" in why
@@ -198,9 +198,9 @@ def test_a_server_of_tools_gets_no_foreign_token(tenant: SecretRules) -> None:
             return b"".join([*reply.output.chunks(), *reply.error.chunks()]).decode()
 
     with serving(say("hello")) as provider:
-        told = asyncio.run(use_tool(provider.url))
+        text = asyncio.run(use_tool(provider.url))
         assert provider.seen == []
-    assert "FORUM_TENANT_RESEARCH__" in told
+    assert "FORUM_TENANT_RESEARCH__" in text
 
 
 def test_a_worker_keeps_the_operators_key_from_a_tenants_run(

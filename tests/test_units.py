@@ -15,8 +15,8 @@ AMOUNTS = st.decimals(min_value="0.000001", max_value="5000000", places=16)
 @given(AMOUNTS)
 def test_a_limit_is_rounded_down_and_a_cost_up(amount: Decimal) -> None:
     """Both by less than one unit; only the noise of binary floats may count the other way."""
-    said = EXACT.multiply(amount, NANO_USD)
+    decimal = EXACT.multiply(amount, NANO_USD)
     limit, cost = to_limit_units(str(amount), NANO_USD), to_cost(str(amount))
 
-    assert said - 1 < limit < said + NOISE
-    assert said - NOISE < cost < said + 1
+    assert decimal - 1 < limit < decimal + NOISE
+    assert decimal - NOISE < cost < decimal + 1

@@ -34,8 +34,8 @@ class Notebook:
 
     def list_notes(self) -> list[str]:
         """List the names of all notes."""
-        found = (path for path in self._folder.glob("*.md") if not path.is_symlink())
-        return sorted(path.stem for path in found if NAME.fullmatch(path.stem))
+        paths = (path for path in self._folder.glob("*.md") if not path.is_symlink())
+        return sorted(path.stem for path in paths if NAME.fullmatch(path.stem))
 
     def read_note(self, name: str) -> str:
         """Read the text of a note."""

@@ -299,14 +299,14 @@ def bind_tenant(settings: Settings, *, is_namesake: bool = False) -> Settings:
     return replace(settings, secrets=rules)
 
 
-def separate_tenant(known: Iterable[Settings], new: Settings) -> Settings:
+def separate_tenant(others: Iterable[Settings], new: Settings) -> Settings:
     """Return the settings of a project beside others of one process: no two share a variable.
 
     A tenant whose folder has the name of another one's has none.  Raises `BadSettings` if it names
     one.
     """
     own = new.secrets
-    for other in known:
+    for other in others:
         if own.prefix == other.secrets.prefix and own.tenant not in (None, other.secrets.tenant):
             return bind_tenant(new, is_namesake=True)
     return new

@@ -57,17 +57,17 @@ def installed_distribution() -> "Distribution | None":
 
 def install_command(*extras: str) -> str:
     """Return the command that installs extras into this installation, from where it came."""
-    found = installed_distribution()
-    requirement, editable = requirement_of(found, ",".join(extras))
-    words = [*installer_of(found), *(["--editable"] if editable else []), requirement]
+    distribution = installed_distribution()
+    requirement, editable = requirement_of(distribution, ",".join(extras))
+    words = [*installer_of(distribution), *(["--editable"] if editable else []), requirement]
     return shlex.join(words)
 
 
-def requirement_of(found: "Distribution | None", extras: str) -> tuple[str, bool]:
+def requirement_of(distribution: "Distribution | None", extras: str) -> tuple[str, bool]:
     """Return the requirement that names the source of an installation, and if it is editable."""
-    if found is None:
+    if distribution is None:
         return f"{Path(__file__).resolve().parents[2]}[{extras}]", False
-    text = found.read_text("direct_url.json")
+    text = distribution.read_text("direct_url.json")
     if text is None:
         return f"{DISTRIBUTION}[{extras}]", False
     source = msgspec.json.decode(text, type=DirectUrl)
@@ -80,14 +80,14 @@ def requirement_of(found: "Distribution | None", extras: str) -> tuple[str, bool
     return f"{DISTRIBUTION}[{extras}] @ {url}", False
 
 
-def installer_of(found: "Distribution | None") -> list[str]:
+def installer_of(distribution: "Distribution | None") -> list[str]:
     """Return the command of the tool that made this environment, up to the requirement."""
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
         return ["pipx", "install", "--force"]
     if (prefix / "uv-receipt.toml").exists():
         return ["uv", "tool", "install", "--force"]
-    made_by = (found.read_text("INSTALLER") or "").strip() if found else ""
+    made_by = (distribution.read_text("INSTALLER") or "").strip() if distribution else ""
     if made_by == "uv":
         return ["uv", "pip", "install", "--python", sys.executable]
     if os.environ.get("VIRTUAL_ENV") == sys.prefix:

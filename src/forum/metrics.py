@@ -121,7 +121,7 @@ class EntryCounters:
         self._counts: defaultdict[_Series, float] = defaultdict(float)
         self._open_calls: OrderedDict[tuple[str, str], CallCost] = OrderedDict()
         """The calls without a reply, by run and strand."""
-        self._known: set[str] = set()
+        self._models: set[str] = set()
         self._undecided: OrderedDict[str, SummaryTally] = OrderedDict()
         """What is known of open runs with a council, or with a veto of one."""
 
@@ -189,9 +189,9 @@ class EntryCounters:
         if call is None or call.is_recorded or call.is_inner_run:
             return  # another run made the call and paid for it
         model = call.model
-        if model not in self._known and len(self._known) >= _MAX_MODELS:
+        if model not in self._models and len(self._models) >= _MAX_MODELS:
             model = _OTHER_MODEL
-        self._known.add(model)
+        self._models.add(model)
         self._add(CALLS, model=model, outcome=reply.outcome)
         self._add(TOKENS, reply.tokens, model=model)
         self._add(DOLLARS, reply.usd / NANO_USD, model=model)

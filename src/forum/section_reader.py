@@ -121,11 +121,11 @@ class SectionTables(msgspec.Struct, frozen=True):
 
     def read_named(self, kind: str, into: type[S]) -> dict[str, S]:
         """Decode the sections `[KIND.NAME]`, by name.  Raises `BadSettings`."""
-        found = {}
+        sections = {}
         for name, table in self.raw(kind).items():
             with self.errors(f"{kind}.{name}"):
-                found[name] = convert_table(table, into)
-        return found
+                sections[name] = convert_table(table, into)
+        return sections
 
     def list_secrets(self, sections: Sections) -> Iterator[tuple[str, str]]:
         """Yield the names of the variables and files that hold secrets.
@@ -185,9 +185,9 @@ def _decode_amount(kind: type[WrittenAmount], value: object) -> WrittenAmount:
 def refuse_unknown(table: Table, into: type[msgspec.Struct]) -> None:
     """Raise `ValueError` for a setting that is unknown."""
     config, names = into.__struct_config__, into.__struct_encode_fields__
-    known = {*names, config.tag_field} if config.tag_field else {*names}
-    for name in sorted(table.keys() - known) if config.forbid_unknown_fields else ():
-        raise ValueError(f"it has no setting {name!r}; {suggest_or_list(name, known)}")
+    allowed = {*names, config.tag_field} if config.tag_field else {*names}
+    for name in sorted(table.keys() - allowed) if config.forbid_unknown_fields else ():
+        raise ValueError(f"it has no setting {name!r}; {suggest_or_list(name, allowed)}")
 
 
 def _find_type(kind: inspect.Type, path: str) -> inspect.Type:

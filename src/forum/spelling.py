@@ -17,6 +17,6 @@ def closest_names(name: str, names: Iterable[str], count: int = 1) -> list[str]:
 
 def suggest_or_list(name: str, names: Iterable[str]) -> str:
     """Return which name was probably meant, or else all names in order."""
-    known = sorted(names)
-    near = closest_names(name, known)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    choices = sorted(names)
+    near = closest_names(name, choices)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(choices)}"

@@ -23,12 +23,12 @@ COMPILER = PACKAGE / "node_modules/typescript/bin/tsc"
 @pytest.fixture(scope="module")
 def node() -> list[str]:
     """Return the command for Node; without it, or without the compiler, there is nothing to run."""
-    found = shutil.which("node")
-    if found is None or not COMPILER.exists():
+    text = shutil.which("node")
+    if text is None or not COMPILER.exists():
         pytest.skip("needs Node and `npm ci` in clients/typescript")
-    major = int(run([found, "--version"], PACKAGE).removeprefix("v").split(".")[0])
+    major = int(run([text, "--version"], PACKAGE).removeprefix("v").split(".")[0])
     # Debian 12 has Node 18, in which `crypto` is not yet global.
-    return [found, *(["--experimental-global-webcrypto"] if major < 20 else [])]
+    return [text, *(["--experimental-global-webcrypto"] if major < 20 else [])]
 
 
 def run(argv: Sequence[str | Path], folder: Path, **variables: str) -> str:
@@ -66,11 +66,11 @@ def test_the_package_has_the_version_of_forum() -> None:
 def test_its_tests_pass(node: list[str]) -> None:
     """Against a server that they start, kill and start again."""
     run([*node, COMPILER], PACKAGE)
-    told = run([*node, "--test", "--test-reporter=tap", "dist/test/client.test.js"], PACKAGE)
+    text = run([*node, "--test", "--test-reporter=tap", "dist/test/client.test.js"], PACKAGE)
 
-    assert "\n# fail 0\n" in told
-    assert "\n# skipped 0\n" in told
-    assert "\n# pass 0\n" not in told
+    assert "\n# fail 0\n" in text
+    assert "\n# skipped 0\n" in text
+    assert "\n# pass 0\n" not in text
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def test_the_program_of_the_guide_works(node: list[str], tmp_path: Path) -> None
     with served(tmp_path / "server") as found:
         scopes = {Scope.SUBMIT, Scope.READ, Scope.AUDIT}
         key = str(found.project.forum.access.grant("reader", scopes))
-        told = run([*node, "ask.js"], folder, FORUM_URL=found.url, FORUM_KEY=key)
+        text = run([*node, "ask.js"], folder, FORUM_URL=found.url, FORUM_KEY=key)
 
-    assert " run.close/1\n" in told
-    assert "no-such-run" in told.split("\n")[-2]
+    assert " run.close/1\n" in text
+    assert "no-such-run" in text.split("\n")[-2]
     assert (folder / "answer.zip").read_bytes().startswith(b"PK")

@@ -125,7 +125,7 @@ class Host:
         word = re.sub(rf"(?<![\w/])({paths})(?=/|\s|$)", rf"{root}\1", word)
         word = word.replace("0.0.0.0", "127.0.0.1")  # noqa: S104  never listened at
         ports = r"\b(8080|9464|8732)\b"
-        return re.sub(ports, lambda found: str(self.port(container.name, found[0])), word)
+        return re.sub(ports, lambda match: str(self.port(container.name, match[0])), word)
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ def list_faults(release: str, manifest: dict[str, Any]) -> list[str]:
 def main(wheel: str) -> None:
     """Write the file from a wheel."""
     with ZipFile(wheel) as archive:
-        found = {release: _read(archive, release) for release in RELEASES}
-    _FILE.write_text(json.dumps(found, separators=(",", ":"), sort_keys=True) + "\n")
+        document = {release: _read(archive, release) for release in RELEASES}
+    _FILE.write_text(json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n")
 
 
 def _read(archive: ZipFile, release: str) -> dict[str, Any]:

@@ -37,8 +37,8 @@ Service = dict[str, Any]
 def read_compose(name: str) -> dict[str, Any]:
     """Return a compose file as it is read where no variable is set."""
     text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", (DEPLOY / name).read_text())
-    found: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{\w+:\?[^}]+\}", "sha256:0", text))
-    return found
+    document: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{\w+:\?[^}]+\}", "sha256:0", text))
+    return document
 
 
 SERVICES: dict[str, Service] = read_compose("compose.yaml")["services"]
@@ -105,7 +105,7 @@ def test_every_command_and_probe_of_compose_is_run(tmp_path: Path, postgres_url:
         started = {"upgrade", "init", "worker-keys", *running}
 
     assert kept == {"write.key", "log.pub"}
-    assert started == {name for name, one in SERVICES.items() if one["image"] == "forumd"}
+    assert started == {name for name, document in SERVICES.items() if document["image"] == "forumd"}
 
 
 def test_the_standby_is_made_of_what_the_primary_is() -> None:

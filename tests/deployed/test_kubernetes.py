@@ -61,12 +61,12 @@ def containers_of(workload: Object) -> list[Object]:
 
 def workload(name: str) -> Object:
     """Return a workload."""
-    (found,) = (
+    (document,) = (
         each
         for each in manifests()
         if each["kind"] in WORKLOADS and each["metadata"]["name"] == name
     )
-    return found
+    return document
 
 
 # The API
@@ -110,7 +110,7 @@ def test_what_is_named_is_there() -> None:
         volumes |= {
             claim["metadata"]["name"] for claim in each["spec"].get("volumeClaimTemplates", ())
         }
-        mounted = {m["name"] for one in containers_of(each) for m in one["volumeMounts"]}
+        mounted = {m["name"] for document in containers_of(each) for m in document["volumeMounts"]}
         assert mounted == volumes
         labels = each["spec"]["template"]["metadata"]["labels"]
         if "selector" in each["spec"]:

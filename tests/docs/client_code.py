@@ -409,7 +409,7 @@ def _passed(parameters: Iterable[Parameter]) -> str:
 
 def render_forms() -> str:
     """Return the module of forms."""
-    found = _collect_forms()
+    struct_types = _collect_forms()
     lines = [
         '"""The forms of requests and replies of the server.',
         "",
@@ -428,7 +428,7 @@ def render_forms() -> str:
         "",
         "if TYPE_CHECKING:",
     ]
-    enums = [kind.cls for kind in found if isinstance(kind, inspect.EnumType)]
+    enums = [kind.cls for kind in struct_types if isinstance(kind, inspect.EnumType)]
     for enum in sorted(enums, key=lambda enum: enum.__name__):
         values = ", ".join(repr(member.value) for member in enum)
         lines.append(f"    {enum.__name__.lstrip('_')} = Literal[{values}]")
@@ -437,7 +437,7 @@ def render_forms() -> str:
         plain = "int" if isinstance(next(iter(enum)).value, int) else "str"
         lines.append(f"    {enum.__name__.lstrip('_')} = {plain}")
     asked = _asked_forms()
-    for kind in found:
+    for kind in struct_types:
         if isinstance(kind, inspect.StructType):
             lines += ["", *_struct(kind, asked=kind.cls in asked)]
     return "\n".join([*lines, ""])
@@ -468,31 +468,33 @@ def render_problem_types() -> str:
 def _roots() -> tuple[list[Any], list[Any]]:
     """Return the types of replies, and those of what is asked."""
     endpoints = all_endpoints()
-    replies = [found.reply for found in endpoints if not isinstance(found.reply, str | None)]
-    bodies = [found for e in endpoints for found in (e.body, e.query) if found is not None]
+    replies = [
+        endpoint.reply for endpoint in endpoints if not isinstance(endpoint.reply, str | None)
+    ]
+    bodies = [endpoint for e in endpoints for endpoint in (e.body, e.query) if endpoint is not None]
     return replies, bodies
 
 
 def _asked_forms() -> set[type]:
     """Return the structs within bodies: they are only written, and take more types."""
     _, bodies = _roots()
-    found = [kind for body in bodies for kind in _walk(inspect.type_info(body), set())]
-    return {kind.cls for kind in found if isinstance(kind, inspect.StructType)}
+    struct_types = [kind for body in bodies for kind in _walk(inspect.type_info(body), set())]
+    return {kind.cls for kind in struct_types if isinstance(kind, inspect.StructType)}
 
 
 def _collect_forms() -> list[inspect.StructType | inspect.EnumType]:
     """Return all forms, those first that others need."""
     replies, bodies = _roots()
     seen: set[type] = set()
-    found = [kind for reply in replies for kind in _walk(inspect.type_info(reply), seen)]
+    struct_types = [kind for reply in replies for kind in _walk(inspect.type_info(reply), seen)]
     # The members of a body or a query are arguments of methods: only what is within is a form.
     for body in bodies:
         info = inspect.type_info(body)
         assert isinstance(info, inspect.StructType)
         for field in info.fields:
             if field.name not in _STREAMED:
-                found += _walk(field.type, seen)
-    return found
+                struct_types += _walk(field.type, seen)
+    return struct_types
 
 
 def _walk(kind: inspect.Type, seen: set[type]) -> Iterator[inspect.StructType | inspect.EnumType]:

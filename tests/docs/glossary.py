@@ -63,7 +63,7 @@ def read_terms() -> list[Term]:
 def add_anchors(page: str) -> str:
     """Return the built glossary, in which each term can be linked to."""
     return _BUILT_TERM.sub(
-        lambda found: f'<p id="{Term(found[1], "").anchor}"><strong>{found[1]}.</strong>', page
+        lambda match: f'<p id="{Term(match[1], "").anchor}"><strong>{match[1]}.</strong>', page
     )
 
 

@@ -42,28 +42,28 @@ def _line(text: str) -> str:
 
 
 def read_ballot(
-    said: str,
+    text: str,
     options: Sequence[str],
     claims: Sequence[str],
     letters: Sequence[str],
     version: int = 1,
 ) -> Ballot:
     """Return the ballot that is made of what a seat said."""
-    value = json.loads(said)
+    value = json.loads(text)
     if version > 1:
         value = _gather_objections(value)
-    attacks = {one["claim"]: _line(one["why"]) for one in value.get("attacks", ())}
-    replies = {one["to"]: _cut(one["text"]) for one in value.get("replies", ())}
+    attacks = {document["claim"]: _line(document["why"]) for document in value.get("attacks", ())}
+    replies = {document["to"]: _cut(document["text"]) for document in value.get("replies", ())}
     made = [
-        {"text": _line(one["text"]), "evidence": _line(one.get("evidence", ""))}
-        for one in value.get("claims", ())
+        {"text": _line(document["text"]), "evidence": _line(document.get("evidence", ""))}
+        for document in value.get("claims", ())
     ]
 
     def known(member: str) -> list[str]:
         return list(dict.fromkeys(one for one in value.get(member, ()) if one in claims))[:3]
 
     members = {
-        "claims": [_filled(one) for one in made if one["text"]][:3],
+        "claims": [_filled(document) for document in made if document["text"]][:3],
         "because": known("because"),
         "evidence": _line(value.get("evidence", "")),
         "supports": known("supports"),
@@ -104,11 +104,11 @@ def _filled(members: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
-def _answer(said: str, options: Sequence[str]) -> str:
-    meant = [option for option in options if position(option) == position(said)]
-    if not position(said) or (options and not meant):
+def _answer(text: str, options: Sequence[str]) -> str:
+    meant = [option for option in options if position(option) == position(text)]
+    if not position(text) or (options and not meant):
         raise NoBallot
-    return meant[-1] if meant else _cut(said, 4000)
+    return meant[-1] if meant else _cut(text, 4000)
 
 
 def _confidence(said: float) -> int:
@@ -182,7 +182,7 @@ class Stranger:
         """Play all of it, and return the answer."""
         agents, first = self.rules["seats"], self.rules["baseline"]
         seats = list(range(1, len(agents) + 1))
-        self.notes.append(("council", len(seats), len({one["agent"] for one in agents})))
+        self.notes.append(("council", len(seats), len({agent["agent"] for agent in agents})))
         self._cast(seats[: first or None])
         if self._gate(len(seats[: first or None])):
             self.weighed = {seat: ballot for seat, _, ballot in self.casts}
@@ -202,10 +202,10 @@ class Stranger:
             asking = [
                 a for a, s in self.letters.get(seat, {}).items() if "question" in self.last[s]
             ]
-            said = self.said[turn]
-            if said is not None:
+            text = self.said[turn]
+            if text is not None:
                 ballot = read_ballot(
-                    said, self.rules["options"], claims, asking, self.rules["version"]
+                    text, self.rules["options"], claims, asking, self.rules["version"]
                 )
                 self.casts.append((seat, self.round, ballot))
 
@@ -226,7 +226,7 @@ class Stranger:
     def _reveal(self) -> None:
         now = {seat: ballot for seat, round_, ballot in self.casts if round_ == self.round}
         sealed = [self.question.encode(), *(encode(now[seat]) for seat in sorted(now))]
-        self.seed = sha256(b"".join(sha256(one).digest() for one in sealed)).hexdigest()
+        self.seed = sha256(b"".join(sha256(data).digest() for data in sealed)).hexdigest()
         self.notes.append(("reveal", self.round, len(now), self.seed))
         self._pass_on(now)
         for seat in sorted(now):
@@ -274,10 +274,10 @@ class Stranger:
     def _claim(self, seat: int, made: Mapping[str, str], held_for: str) -> None:
         says, evidence = position(made["text"]), made.get("evidence", "")
         if says in self.claims:
-            known = self.claims[says]
-            known.evidence = known.evidence or evidence
-            known.authors.add(seat)
-            known.back(seat)
+            claim = self.claims[says]
+            claim.evidence = claim.evidence or evidence
+            claim.authors.add(seat)
+            claim.back(seat)
         else:
             name = f"c{len(self.claims) + 1}"
             self.claims[says] = Claim(name, made["text"], evidence, held_for, seat, {seat})
@@ -317,8 +317,8 @@ class Stranger:
             lines = [json.dumps(claim.shown(), sort_keys=True) for claim in claims]
             shown.append(("claims so far", "\n".join(lines)))
         if reader in self.replies:
-            told = {"question": self.asked[reader], "replies": self.replies[reader]}
-            shown.append(("replies to your question", encode(told).decode()))
+            document = {"question": self.asked[reader], "replies": self.replies[reader]}
+            shown.append(("replies to your question", encode(document).decode()))
         self.prompts[turn] = shown
         return [claim.name for claim in claims]
 
@@ -331,8 +331,8 @@ class Stranger:
         def size(claim: Claim) -> int:
             return counts.get(claim.held_for, 1_000_000)
 
-        first = sorted(self.claims.values(), key=lambda one: (age[one.name], size(one)))[:24]
-        return sorted((one for one in self.claims.values() if one in first), key=size)
+        first = sorted(self.claims.values(), key=lambda claim: (age[claim.name], size(claim)))[:24]
+        return sorted((claim for claim in self.claims.values() if claim in first), key=size)
 
     def _choose(self) -> tuple[str, str]:
         weights, seats = Counter[str](), Counter[str]()
@@ -349,8 +349,8 @@ class Stranger:
             return ranking[0], "vote"
         best, ground = ranking[0], "vote"
         for number, rival in enumerate(ranking[1:4], 1):
-            said = [self.said[f"judge.{number}.{order}"] for order in (1, 2)]
-            better = [json.loads(one)["better"] for one in said if one]
+            texts = [self.said[f"judge.{number}.{order}"] for order in (1, 2)]
+            better = [json.loads(text)["better"] for text in texts if text]
             if better == ["second", "first"]:
                 best = rival
             if better in (["first", "second"], ["second", "first"]):

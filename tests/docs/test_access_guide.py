@@ -26,10 +26,10 @@ def test_every_scope_is_explained() -> None:
 
 def test_what_needs_no_key_is_named() -> None:
     """Strangers see nothing else."""
-    said = GUIDE.read_text().split("Nobody needs a key for ")[1].split(".\n")[0]
+    text = GUIDE.read_text().split("Nobody needs a key for ")[1].split(".\n")[0]
 
     public = [endpoint.path for endpoint in all_endpoints() if not endpoint.scopes]
-    assert sorted(re.findall(r"`([^`]+)`", said)) == sorted(public)
+    assert sorted(re.findall(r"`([^`]+)`", text)) == sorted(public)
 
 
 def test_the_issuer_of_the_example_can_be_read() -> None:

@@ -23,12 +23,12 @@ _ASSIGNED = re.compile(r"^\s*(?:\$ )?(?:export )?[A-Z][A-Z0-9_]*=\"?\$\(forum to
 
 def find_secrets(text: str) -> list[str]:
     """Return the lines that put a secret into the arguments of a program."""
-    found = []
+    texts = []
     for line in text.splitlines():
         rest = _ASSIGNED.sub("", line)
         if _BEARER.search(rest) or _SUBSTITUTED.search(rest):
-            found.append(line.strip())
-    return found
+            texts.append(line.strip())
+    return texts
 
 
 def test_no_secret_is_in_a_command_line_of_a_document() -> None:
@@ -44,14 +44,14 @@ def test_no_secret_is_in_a_command_line_of_a_document() -> None:
         and not name.startswith(("tests/", "web/node_modules", _ELSEWHERE))
         and (ROOT / name).is_file()
     ]
-    found = {
+    document = {
         name: lines
         for name in names
         if (lines := find_secrets((ROOT / name).read_text(errors="replace")))
     }
 
     assert len(names) > 200
-    assert found == {}
+    assert document == {}
 
 
 def test_what_is_found_and_what_is_not() -> None:

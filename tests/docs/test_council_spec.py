@@ -58,7 +58,7 @@ def ballot(chance: Random, *, any_blocker: bool = False) -> str | None:
         count = chance.randint(0, most)
         return [{name: some(*words) for name, words in members.items()} for _ in range(count)]
 
-    said: dict[str, object] = {
+    document: dict[str, object] = {
         "answer": some("yes", "no", "Yes.", "'no'", " NO ", "maybe"),
         "confidence": chance.choice((40, 40, 80, 80, chance.choice((0, 1, 0.5, 1.0, 62.5)))),
         "claims": several(4, text=_CLAIMS, evidence=_WORDS),
@@ -72,10 +72,10 @@ def ballot(chance: Random, *, any_blocker: bool = False) -> str | None:
         "blocker": some(*[""] * 19, "no"),
     }
     if any_blocker and chance.random() < 0.1:
-        del said["blocker"]
-        said[chance.choice(_BLOCKER_NAMES)] = chance.choice(_OBJECTIONS)
-        said |= {"BLOCKERS": ["late"]} if chance.random() < 0.2 else {}
-    return json.dumps(said)
+        del document["blocker"]
+        document[chance.choice(_BLOCKER_NAMES)] = chance.choice(_OBJECTIONS)
+        document |= {"BLOCKERS": ["late"]} if chance.random() < 0.2 else {}
+    return json.dumps(document)
 
 
 _BLOCKER_NAMES = ("blocker", "Blocker", " blockers ")

@@ -126,7 +126,7 @@ def test_the_seed_of_the_example_follows_from_its_ballots(shown: dict[str, str])
         "Is the bridge safe?",
         *(shown[f"{nth}-ballot"].strip() for nth in ("first", "second")),
     ]
-    digests = b"".join(sha256(one.encode()).digest() for one in sealed)
+    digests = b"".join(sha256(text.encode()).digest() for text in sealed)
 
     assert sha256(digests).hexdigest() == shown["seed"].strip()
 

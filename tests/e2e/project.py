@@ -62,16 +62,16 @@ class Project:
             process.kill()
             process.wait()
 
-    def submit(self, order: RunRequest) -> str:
+    def submit(self, request: RunRequest) -> str:
         """Have a run accepted."""
-        return self.forum.runs.submit(order)
+        return self.forum.runs.submit(request)
 
     def wait(self, run: str, seconds: float = SOON) -> Run:
         """Wait until a run has ended, or waits for a person."""
         state = self.forum.reads.follow_run(run, patience=seconds)
         log = self.home / "worker.log"
-        said = log.read_text() if log.exists() else ""
-        assert state.outcome is not None or state.open_gates, f"still {state.state}: {said}"
+        text = log.read_text() if log.exists() else ""
+        assert state.outcome is not None or state.open_gates, f"still {state.state}: {text}"
         return state
 
     def end(self, run: str, seconds: float = SOON) -> Run:

@@ -106,10 +106,10 @@ def attacked(tmp_path: Path, *options: str) -> tuple[dict[str, Any], list[str]]:
         ask = {"request": "Hello.", "route": False}
         run = client.post("/api/v1/runs", json=ask).json()["run"]
         client.get(f"/api/v1/runs/{run}/events", timeout=120)
-        told = client.get(f"/api/v1/runs/{run}").json()
+        document = client.get(f"/api/v1/runs/{run}").json()
         keys = [one["name"] for one in client.get("/api/v1/keys").json()["keys"]]
-    assert told["outcome"] == Outcome.OK, told
-    return json.loads(told["answer"]), keys
+    assert document["outcome"] == Outcome.OK, document
+    return json.loads(document["answer"]), keys
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ WHERE application_name = %s AND query = 'LISTEN forum_due'
 def call(home: Project, *words: str) -> dict[str, Any]:
     """Call a command in a project, and return what it prints as JSON."""
     command = [sys.executable, "-m", "forum", *words, "--json"]
-    said = subprocess.check_output(command, cwd=home.home, env=home.environ)
-    return dict(json.loads(said))
+    output = subprocess.check_output(command, cwd=home.home, env=home.environ)
+    return dict(json.loads(output))
 
 
 @contextmanager
@@ -217,8 +217,8 @@ def test_a_project_that_is_found_in_another_database_is_reported(
         project(tmp_path / "file", None, runner="claims") as other,
     ):
         first, second = named(forums, tmp_path.name)
-        found = [other.forum.settings, second]
-        with LogsWorker([first], find=lambda: found, report=reported.append):
+        settings = [other.forum.settings, second]
+        with LogsWorker([first], find=lambda: settings, report=reported.append):
             run = forums[1].runs.submit(ORDER)
             eventually(lambda: ended(forums[1], run))
 

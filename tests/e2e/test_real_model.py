@@ -62,7 +62,7 @@ def test_the_demo_of_a_team_ends_well(tmp_path: Path) -> None:
     Every call is counted and priced. It takes less than two minutes of CPU, with the model.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "forum", "demo", "team", "--json"],
         cwd=tmp_path,
         env={**os.environ, "FORUM_STATE_DIR": str(tmp_path / "state")},
@@ -72,15 +72,15 @@ def test_the_demo_of_a_team_ends_well(tmp_path: Path) -> None:
         check=False,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = json.loads(said.stdout)
+    document = json.loads(completed.stdout)
 
-    assert said.returncode == 0, said.stdout + said.stderr
-    assert (told["outcome"], told["verified"], told["diverged"]) == ("ok", True, 0)
-    assert told["lane"] == "teaching"
-    answer = told["answer"].casefold()
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert (document["outcome"], document["verified"], document["diverged"]) == ("ok", True, 0)
+    assert document["lane"] == "teaching"
+    answer = document["answer"].casefold()
     assert "hash function" in answer
     assert len(set(answer.split())) >= 20, answer
-    assert all(call["outcome"] == "ok" for call in told["calls"])
+    assert all(call["outcome"] == "ok" for call in document["calls"])
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert cpu < MAX_DEMO_CPU_S
 
@@ -95,15 +95,15 @@ def test_a_team_of_a_model_that_is_too_small_is_answered_by_the_model(
         f'url = "{smollm2}"\nmodel = "{MODEL}"\nmax_tokens = 320\n'
         "context_tokens = 2048\noptions = { temperature = 0 }\n"
     )
-    said = forum(home, "submit", request, "--team", "--max-calls", "30", "--json")
-    told = json.loads(said.stdout)
-    run = told["run"]
+    completed = forum(home, "submit", request, "--team", "--max-calls", "30", "--json")
+    document = json.loads(completed.stdout)
+    run = document["run"]
     state = home.forum.reads.read_run(run)
 
-    assert said.returncode == 0, said.stderr
-    assert "too small for a team" in said.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert "too small for a team" in completed.stderr
     assert state.outcome is Outcome.OK
-    assert "hash function" in told["answer"].casefold()
+    assert "hash function" in document["answer"].casefold()
     assert state.routed is not None
     assert state.routed.lane == "teaching"
     ((called, replied),) = calls_of(home, run)

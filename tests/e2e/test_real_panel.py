@@ -32,17 +32,17 @@ def home(tmp_path: Path, smollm2: str) -> Any:  # noqa: ANN401  a generator of a
 
 def test_a_council_of_a_real_model(home: Project) -> None:
     """Two seats, one exchange: everything that was asked is what the protocol asks."""
-    said = forum(
+    completed = forum(
         home, "deliberate", "Is seven a prime number?", "--option", "yes", "--option", "no",
         "--seats", "2", "--baseline", "0", "--rounds", "1", "--json",
     )  # fmt: skip
-    told = json.loads(said.stdout)
+    document = json.loads(completed.stdout)
     verified = forum(home, "ledger", "verify", "--json")
-    entries = home.forum.reads.read_run(told["run"]).tasks
+    entries = home.forum.reads.read_run(document["run"]).tasks
 
     # A model of this size may end split or blocked, which has a status of its own.
-    assert said.returncode in (0, 8, 9), said.stderr
-    assert told["answer"] in ("yes", "no")
+    assert completed.returncode in (0, 8, 9), completed.stderr
+    assert document["answer"] in ("yes", "no")
     assert {f"~ballot.0.{seat}" for seat in (1, 2)} <= entries.keys()
     assert all(task.calls for task in entries.values())
     assert json.loads(verified.stdout)["ok"], verified.stdout
@@ -73,7 +73,7 @@ def test_a_symposium_of_a_real_model(home: Project) -> None:
         "runtime": {"synthesize_on_terminate": True, "per_agent_retry_budget": 1},
     }  # fmt: skip
     (home.home / "config.json").write_text(json.dumps(config))
-    said = forum(
+    completed = forum(
         home, "deliberate", "--protocol", "symposium", "--config", "config.json",
         "--output", "out", "--json",
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_symposium_of_a_real_model(home: Project) -> None:
     valid = forum(home, "deliberate", "validate", "out/real-1/artifact.json")
     verified = forum(home, "ledger", "verify", "--json")
 
-    assert said.stdout, said.stderr
+    assert completed.stdout, completed.stderr
     assert check_artifact(artifact) == ()
     assert valid.returncode == 0, valid.stderr
     assert json.loads(verified.stdout)["ok"], verified.stdout

@@ -58,8 +58,8 @@ Ask = Callable[[int], RunRequest]
 
 def said(office: Office, run: str) -> dict[str, list[object]]:
     """Return all that was said and noted after the request was taken on."""
-    told = transcript(office, run)
-    return {**told, "main": told["main"][2:]}
+    document = transcript(office, run)
+    return {**document, "main": document["main"][2:]}
 
 
 def unbroken(ask: Ask, folder: Path) -> dict[str, list[object]]:
@@ -67,9 +67,9 @@ def unbroken(ask: Ask, folder: Path) -> dict[str, list[object]]:
     factory = StoreFactory(folder / "unbroken.db")
     office = Office(factory())
     office.do(ask(0), "run")
-    told = said(office, "run")
+    document = said(office, "run")
     factory.close()
-    return told
+    return document
 
 
 def is_called(home: Project, run: str, turn: str) -> bool:

@@ -125,7 +125,7 @@ def test_a_tenant_is_moved_while_clients_write(
         accepted = [run for writer in writers for run in writer.runs.values()]
         with open_tenant(home) as forum:
             forum.log.publish()
-            found = list_runs(forum)
+            runs = list_runs(forum)
             report = forum.log.verify(forum.log.read_trust())
         listed = served.client.get(
             "/api/v1/runs?limit=1", headers={"Authorization": f"Bearer {token}"}
@@ -138,11 +138,11 @@ def test_a_tenant_is_moved_while_clients_write(
     assert moved["database"] == "second"
     assert moved["copied"] > 0
     assert len(accepted) == len(set(accepted))
-    assert set(accepted) - set(found) == set()
-    assert len(found) == len(set(found)) == len(accepted)
+    assert set(accepted) - set(runs) == set()
+    assert len(runs) == len(set(runs)) == len(accepted)
     assert report.ok
     # Runs of several writers are accepted in one millisecond: any of them is the newest.
-    assert listed.json()["runs"][0]["run"] in found[-WRITERS:]
+    assert listed.json()["runs"][0]["run"] in runs[-WRITERS:]
     assert set().union(*(writer.refused for writer in writers)) <= {503}
     longest = max(writer.longest_s for writer in writers)
     figures = {name: moved[name] for name in ("copied", "delta", "pause_s")}
@@ -152,10 +152,10 @@ def test_a_tenant_is_moved_while_clients_write(
 
 def list_runs(forum: Forum) -> list[str]:
     """Return the runs of clients."""
-    found: list[str] = []
-    while page := forum.store.runs(found[-1] if found else "", 1000):
-        found += page
-    return [run for run in found if run != "log"]
+    texts: list[str] = []
+    while page := forum.store.runs(texts[-1] if texts else "", 1000):
+        texts += page
+    return [run for run in texts if run != "log"]
 
 
 MOVE = """

@@ -103,12 +103,15 @@ def test_workers_share_runs_and_do_none_twice(
 ) -> None:
     """Also when one of them is killed while all have their hands full."""
     quick = Policy(agents={"": Scripted({"*": (ScriptStep("done", milliseconds=200),)})})
-    with project(tmp_path / "project", postgres_url, runner=runner) as home, home.worker() as one:
+    with (
+        project(tmp_path / "project", postgres_url, runner=runner) as home,
+        home.worker() as process,
+    ):
         runs = [home.submit(RunRequest("Go.", single_task_plan("Go."), quick)) for _ in range(20)]
         eventually(lambda: bool(home.forum.reads.read_run(runs[0]).tasks))
         with home.worker(), home.worker():
-            one.kill()
-            one.wait()
+            process.kill()
+            process.wait()
             states = [home.end(run) for run in runs]
 
     for state in states:
@@ -122,7 +125,7 @@ def test_workers_share_the_tasks_of_a_large_plan(home: Project) -> None:
     """Together they make more calls at once than one may; and of one that dies others go on."""
     slow = Scripted({"*": (ScriptStep("done", milliseconds=400),)})
     tasks = tuple(Task(f"t{number}", "Go.") for number in range(MAX_OWN_TASKS + 1))
-    order = RunRequest("Go.", Plan(tasks), Policy(parallel=40, agents={"": slow}))
+    request = RunRequest("Go.", Plan(tasks), Policy(parallel=40, agents={"": slow}))
     limits = ("--tasks", "8")
 
     def open_calls() -> int:
@@ -130,7 +133,7 @@ def test_workers_share_the_tasks_of_a_large_plan(home: Project) -> None:
         return sum(call.replied is None for task in tasks for call in task.calls)
 
     with home.worker(*limits) as first, home.worker(*limits):
-        run = home.submit(order)
+        run = home.submit(request)
         eventually(lambda: open_calls() > 8)
         first.kill()
         first.wait()

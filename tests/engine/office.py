@@ -118,10 +118,10 @@ class Hands:
         """Return the tools of a task."""
         return nullcontext(self.tool)
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Have an effect, and say how many there were."""
-        self.deeds.append(deed)
-        reply = self.at_deed(deed)
+        self.deeds.append(invocation)
+        reply = self.at_deed(invocation)
         return reply or CallReply(Outcome.OK, text_content(f"effect {len(self.deeds)}"))
 
 
@@ -183,10 +183,10 @@ class Office:
 
     # Working
 
-    def accept(self, order: RunRequest, run: str = RUN) -> None:
+    def accept(self, request: RunRequest, run: str = RUN) -> None:
         """Take a request on."""
-        policy = order.policy.with_rules(CURRENT_RULES)
-        accept_run(self.ledger, run, replace(order, policy=policy), PERSON)
+        policy = request.policy.with_rules(CURRENT_RULES)
+        accept_run(self.ledger, run, replace(request, policy=policy), PERSON)
 
     def work(self, run: str = RUN, meanwhile: "Meanwhile | None" = None) -> Run:
         """Go on with a run until nothing is to be done, and return how far it has come."""
@@ -243,9 +243,9 @@ class Office:
                 await self.dispatch_due_runs(runner.enqueue_run)
             await asyncio.sleep(0.01)
 
-    def do(self, order: RunRequest, run: str = RUN) -> Run:
+    def do(self, request: RunRequest, run: str = RUN) -> Run:
         """Take a request on, and carry it out as far as possible."""
-        self.accept(order, run)
+        self.accept(request, run)
         return self.work(run)
 
     def decide(
@@ -301,7 +301,7 @@ class Office:
 
     def alarms(self) -> list[tuple[str, str]]:
         """Return which runs somebody will look at, and what for."""
-        return [(alarm.run, alarm.strand) for alarm in self.store.timers(None, 1000, due=False)]
+        return [(timer.run, timer.strand) for timer in self.store.timers(None, 1000, due=False)]
 
     def alarm(self, run: str = RUN) -> Timer | None:
         """Return when somebody will look at a run."""
@@ -316,7 +316,7 @@ class Office:
         with self.store.snapshot() as reader:
             report = verify_ledger(reader, KINDS, Trust((key.verifier(),)), now())
         # Where the audit of calls itself fails, nothing would be found.
-        assert not [one for one in report.not_checked if "which cannot be read" in one]
+        assert not [text for text in report.not_checked if "which cannot be read" in text]
         return report.findings
 
     def model_calls(self, run: str = RUN) -> int:

@@ -28,23 +28,23 @@ Way = tuple[str | ScriptStep, ...]
 
 def seat(*way: str | ScriptStep, number: int = 1, milliseconds: int = 0) -> Scripted:
     """Return the agent of a seat that says this, round by round."""
-    moves = (said if isinstance(said, ScriptStep) else _move(said, milliseconds) for said in way)
+    moves = (text if isinstance(text, ScriptStep) else _move(text, milliseconds) for text in way)
     turns: dict[str, tuple[ScriptStep, ...]] = {
         f"~ballot.{turn}.{number}": (move,) for turn, move in enumerate(moves)
     }
     return Scripted(turns, usd=PRICE, tokens=100)
 
 
-def _move(said: str, milliseconds: int) -> ScriptStep:
-    return ScriptStep(said, tokens=60, input_tokens=40, milliseconds=milliseconds)
+def _move(text: str, milliseconds: int) -> ScriptStep:
+    return ScriptStep(text, tokens=60, input_tokens=40, milliseconds=milliseconds)
 
 
 def judge(first: str, second: str, number: int = 1) -> Scripted:
     """Return a judge who says this of a pair, and that of the same pair in the other order."""
-    said = {"1": first, "2": second}
+    document = {"1": first, "2": second}
     moves: dict[str, tuple[ScriptStep, ...]] = {
         f"~judge.{number}.{turn}": (ScriptStep(json.dumps({"better": better})),)
-        for turn, better in said.items()
+        for turn, better in document.items()
     }
     return Scripted(moves, usd=PRICE, tokens=100)
 
@@ -94,8 +94,8 @@ def judged(first: str = "second", second: str = "first") -> RunRequest:
     return RunRequest(QUESTION, None, council)
 
 
-def _both(one: Scripted, other: Scripted) -> Scripted:
-    return Scripted({**one.moves, **other.moves}, usd=one.usd, tokens=one.tokens)
+def _both(scripted: Scripted, other: Scripted) -> Scripted:
+    return Scripted({**scripted.moves, **other.moves}, usd=scripted.usd, tokens=scripted.tokens)
 
 
 def checked(**members: Any) -> RunRequest:  # noqa: ANN401
@@ -172,14 +172,14 @@ def transcript(office: Office, run: str = RUN) -> dict[str, list[object]]:
 
     What calls have cost and taken is left out, and calls that were lost: a crash adds to both.
     """
-    told: dict[str, list[object]] = {}
+    document: dict[str, list[object]] = {}
     for entry in office.entries(run):
-        said = told.setdefault(entry.strand, [])
+        said = document.setdefault(entry.strand, [])
         if isinstance(entry.facts, ReplyFacts | OutcomeFacts) and entry.facts.why is Why.LOST:
             said.pop()
         elif not isinstance(entry.facts, DelegationFacts):
             said.append((entry.kind, _step(entry), _facts(entry), _bodies(office, entry)))
-    return told
+    return document
 
 
 def _step(entry: Entry[Any]) -> str:

@@ -67,8 +67,8 @@ def scripted(
 
 def seated(given: dict[str, Any], agent: Agent) -> RunRequest:
     """Return an order for a session in which one agent speaks for everybody."""
-    order = RunRequest(given["problem_statement"], None, quick(agents={CAST: agent}))
-    return seat_panel(order, panel_of(given))
+    request = RunRequest(given["problem_statement"], None, quick(agents={CAST: agent}))
+    return seat_panel(request, panel_of(given))
 
 
 def panel_of(given: dict[str, Any]) -> Symposium:
@@ -79,8 +79,8 @@ def panel_of(given: dict[str, Any]) -> Symposium:
 
 def session_in(office: Office, run: str = RUN) -> Session:
     """Return what is deliberated on in a run."""
-    order = read_run_request(office.ledger, run)
-    return Session(order.request, order.policy, read_run(office.ledger, run).begun)
+    request = read_run_request(office.ledger, run)
+    return Session(request.request, request.policy, read_run(office.ledger, run).begun)
 
 
 def kept(office: Office, run: str = RUN) -> RecordedSession:

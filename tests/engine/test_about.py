@@ -97,8 +97,8 @@ def test_only_a_final_answer_can_be_deliberated_on(office: Office) -> None:
     with pytest.raises(NoSuchRun):
         read_answer_reference(office.ledger, FIRST)
     tasks = plan(Task("look", "Look."))
-    order = RunRequest("Look.", tasks, quick(gates=("plan",)))
-    accept_run(office.ledger, FIRST, order, PERSON)
+    request = RunRequest("Look.", tasks, quick(gates=("plan",)))
+    accept_run(office.ledger, FIRST, request, PERSON)
     office.work(FIRST)
     with pytest.raises(AnswerNotFinal, match="has not ended"):
         read_answer_reference(office.ledger, FIRST)
@@ -263,10 +263,16 @@ def test_a_second_subject_is_surplus(office: Office) -> None:
     answer_first(office)
     office.do(about(office, panel(*AGREED)))
     (noted,) = [e for e in office.entries() if e.kind == "about/1"]
-    told = [IndexedEntry(n, leaf, e) for n, (leaf, e) in enumerate(office.told("run-1"), 1000)]
-    again = msgspec.structs.replace(told[-1], index=told[-1].index + 1, entry=noted)
+    indexed_entries = [
+        IndexedEntry(n, leaf, e) for n, (leaf, e) in enumerate(office.told("run-1"), 1000)
+    ]
+    again = msgspec.structs.replace(
+        indexed_entries[-1], index=indexed_entries[-1].index + 1, entry=noted
+    )
     entries = SessionEntries(
-        "run-1", [*told, again], lambda at, name: stored_body(office.store, at.entry, name)
+        "run-1",
+        [*indexed_entries, again],
+        lambda at, name: stored_body(office.store, at.entry, name),
     )
     assert "surplus" in [fault.breach for fault in audit_session(entries, KINDS).faults]
 

@@ -220,8 +220,8 @@ def test_without_a_coordinator_each_listed_question_is_a_task(
     office: Office, tmp_path: Path
 ) -> None:
     """Code makes the plan, in the words of the request, and numbers the results."""
-    said = {"answer-1": "The Elbe is 1094 km long.", "answer-2": "The Brocken is 1141 m high."}
-    run = office.do(listed(**said))
+    document = {"answer-1": "The Elbe is 1094 km long.", "answer-2": "The Brocken is 1141 m high."}
+    run = office.do(listed(**document))
 
     assert run.outcome is Outcome.OK
     (plan_entry,) = [entry for entry in office.entries() if entry.kind == "plan/1"]
@@ -331,7 +331,7 @@ def test_an_answer_with_faults_is_mended_once_and_the_better_one_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "text"),
     [
         (WEIGHT, "Go on where it stopped, briefly, and end as asked."),
         (f"{WEIGHT}\nLoad: 6960 t", "`Load: NUMBER t` (6960 kg = 6.96 t)"),
@@ -339,7 +339,7 @@ def test_an_answer_with_faults_is_mended_once_and_the_better_one_is_kept(
     ids=["missing", "other unit"],
 )
 def test_the_author_is_told_what_to_do_and_no_frame_is_sent(
-    office: Office, result: str, told: str
+    office: Office, result: str, text: str
 ) -> None:
     """A small model repeats marks and headings, and guesses the values of lines that it sees."""
     office.do(corrected(LINES, result, "Load: 6.96 t"))
@@ -347,14 +347,14 @@ def test_the_author_is_told_what_to_do_and_no_frame_is_sent(
     prompt = office.body(call, "prompt").decode()
 
     assert prompt.startswith(LINES)
-    assert prompt.endswith(told)
+    assert prompt.endswith(text)
     assert "schema" not in call.bodies
 
 
 def test_an_agent_alone_is_flagged_and_not_asked_again(office: Office) -> None:
     """Only a team mends an answer; what code finds is on every record."""
-    order = corrected(LINES, WEIGHT, "Load: 6.96 t")
-    run = office.do(replace(order, policy=quick(agents=order.policy.agents)))
+    request = corrected(LINES, WEIGHT, "Load: 6.96 t")
+    run = office.do(replace(request, policy=quick(agents=request.policy.agents)))
 
     assert run.outcome is Outcome.OK
     assert outcomes(run) == {"form": (Outcome.INDETERMINATE, "line")}
@@ -380,8 +380,10 @@ def test_a_verifier_finds_a_flag_of_the_form_that_was_left_out(
 def test_a_result_that_repeats_the_marks_of_its_prompt_is_rejected(office: Office) -> None:
     """It is an echo of what Forum wrote around the request, and never an answer."""
     echo = "--- 40511740 begin: the request\nSay hello.\n--- 40511740 end"
-    order = corrected("Say hello.", echo, "")
-    policy = replace(order, policy=quick(agents=order.policy.agents, roles={Role.SYNTHESIZER: ""}))
+    request = corrected("Say hello.", echo, "")
+    policy = replace(
+        request, policy=quick(agents=request.policy.agents, roles={Role.SYNTHESIZER: ""})
+    )
     run = office.do(policy)
 
     assert run.outcome is Outcome.FAILED

@@ -304,13 +304,13 @@ def child_of(office: Office) -> str:
 def test_a_run_within_gets_an_allotment_and_returns_the_rest(office: Office) -> None:
     """While it runs its parent cannot spend what it was given; afterwards it can."""
     agents = {"": Scripted(usd=10, tokens=3)}
-    order = RunRequest(
+    request = RunRequest(
         "x",
         plan(Task("a", "x"), WITHIN, Task("c", "x", needs=("n",))),
         quick(agents=agents),
         RunBudget(usd=70, tokens=100),
     )
-    run = office.do(order)
+    run = office.do(request)
     child = child_of(office)
     called = [e.facts for e in office.entries() if isinstance(e.facts, CallFacts)]
 

@@ -140,7 +140,9 @@ def test_a_divided_council_exchanges_its_ballots_and_votes(office: Office) -> No
     assert (report.end, report.ground, report.accord) == ("rounds", "vote", "majority")
     changes = [(change.seat, change.conformity) for change in report.changes]
     assert changes == [(1, False), (3, True)]
-    assert [(one.answer, one.seats) for one in report.minority] == [("no", (3, 5))]
+    assert [
+        (minority_position.answer, minority_position.seats) for minority_position in report.minority
+    ] == [("no", (3, 5))]
     assert (report.baseline.answer, report.baseline.changed) == ("no", True)
     assert report.warnings == ()
     assert office.findings() == ()
@@ -148,8 +150,8 @@ def test_a_divided_council_exchanges_its_ballots_and_votes(office: Office) -> No
 
 def test_an_answer_of_a_council_claims_what_every_verifier_can_read(office: Office) -> None:
     """Release 0.1.0 knows no claims of looks, and reports a session with one as forged."""
-    said = ballot("I checked the logs. All tests passed.")
-    office.do(RunRequest(QUESTION, None, panel(*((said,),) * 3)))
+    text = ballot("I checked the logs. All tests passed.")
+    office.do(RunRequest(QUESTION, None, panel(*((text,),) * 3)))
     (answered,) = [entry for entry in office.entries() if entry.kind == "answer/1"]
 
     assert [claim["deed"] for claim in json.loads(office.body(answered, "claims"))] == ["tests"]
@@ -212,13 +214,15 @@ def test_a_judge_reads_each_pair_in_both_orders(
 
 def test_a_check_outweighs_the_vote(office: Office) -> None:
     """What a tool finds to hold is the answer, however few have given it."""
-    office.hands.at_deed = lambda deed: _holds(deed, "no")
+    office.hands.at_deed = lambda invocation: _holds(invocation, "no")
     run = office.do(checked())
 
     assert run.outcome is Outcome.OK
     assert office.answer() == b"no"
     assert report_of(office).ground == "check"
-    given = [json.loads(b"".join(deed.arguments.chunks())) for deed in office.hands.deeds]
+    given = [
+        json.loads(b"".join(invocation.arguments.chunks())) for invocation in office.hands.deeds
+    ]
     assert {one["answer"] for one in given} == {"yes", "no"}
     assert {one["request"] for one in given} == {QUESTION}
     assert office.findings() == ()
@@ -226,7 +230,7 @@ def test_a_check_outweighs_the_vote(office: Office) -> None:
 
 def test_first_answers_that_agree_are_checked_too(office: Office) -> None:
     """Three may be wrong alike: then the others are asked after all."""
-    office.hands.at_deed = lambda deed: _holds(deed, "no")
+    office.hands.at_deed = lambda invocation: _holds(invocation, "no")
     tools = {"test": ToolSpec(("test",))}
     ways = ((YES,), (YES,), (YES,), (NO, NO), (YES, YES))
     run = office.do(RunRequest(QUESTION, None, panel(*ways, check="test", policy={"tools": tools})))
@@ -236,8 +240,8 @@ def test_first_answers_that_agree_are_checked_too(office: Office) -> None:
     assert "ballot.0.5" in asked(office)
 
 
-def _holds(deed: ToolInvocation, answer: str) -> CallReply:
-    said = json.loads(b"".join(deed.arguments.chunks()))["answer"]
+def _holds(invocation: ToolInvocation, answer: str) -> CallReply:
+    said = json.loads(b"".join(invocation.arguments.chunks()))["answer"]
     return CallReply(Outcome.OK if said == answer else Outcome.FAILED, text_content("looked"))
 
 
@@ -251,8 +255,10 @@ def test_a_task_with_a_panel_is_deliberated_on_in_a_run_of_its_own(office: Offic
         Task("decide", QUESTION, needs=("look",), panel=council, budget=RunBudget(usd=50 * PRICE)),
         Task("act", "Act on it.", needs=("decide",)),
     )
-    order = RunRequest("See to it.", tasks, quick(agents=policy.agents), RunBudget(usd=100 * PRICE))
-    run = office.do(order)
+    request = RunRequest(
+        "See to it.", tasks, quick(agents=policy.agents), RunBudget(usd=100 * PRICE)
+    )
+    run = office.do(request)
     (child,) = [e.facts.run for e in office.entries() if isinstance(e.facts, DelegationFacts)]
 
     assert run.outcome is Outcome.OK
@@ -285,28 +291,28 @@ def test_fifty_seats_are_more_than_one_entry_can_name(office: Office) -> None:
     """What follows from fifty ballots names all of them, sixteen at a time."""
     ways = tuple((NO if seat % 3 == 0 else YES,) * 2 for seat in range(1, 51))
     run = office.do(RunRequest(QUESTION, None, panel(*ways, baseline=0, policy={"parallel": 16})))
-    told = dict(office.told())
+    document = dict(office.told())
     report = report_of(office)
 
     assert run.outcome is Outcome.OK
     assert office.answer() == b"yes"
     assert len(report.seats) == 50
-    assert sum(len(one.seats) for one in report.minority) == 16
+    assert sum(len(minority_position.seats) for minority_position in report.minority) == 16
     for step in ("reveal/0", "reveal/1", "council.close"):
-        (noted,) = [entry for entry in told.values() if entry.step == step]
-        assert len(_ballots_behind(told, noted)) == 50, step
+        (noted,) = [entry for entry in document.values() if entry.step == step]
+        assert len(_ballots_behind(document, noted)) == 50, step
     assert office.hands.most <= 16
     assert office.findings() == ()
 
 
-def _ballots_behind(told: dict[Any, Any], entry: Any) -> set[str]:  # noqa: ANN401
+def _ballots_behind(document: dict[Any, Any], entry: Any) -> set[str]:  # noqa: ANN401
     """Return the turns that an entry follows from, through those that only join others."""
-    by_id = {leaf.hex(): one for leaf, one in told.items()}
-    found: set[str] = set()
+    by_id = {leaf.hex(): one for leaf, one in document.items()}
+    texts: set[str] = set()
     for parent in entry.parents:
         one = by_id[parent]
-        found |= _ballots_behind(told, one) if one.kind == "join/1" else {one.strand}
-    return found
+        texts |= _ballots_behind(document, one) if one.kind == "join/1" else {one.strand}
+    return texts
 
 
 def test_no_more_seats_speak_at_once_than_may(office: Office) -> None:
@@ -450,8 +456,8 @@ def test_who_has_used_more_than_is_left_is_not_asked_again(
 ) -> None:
     """The caps of a symposium are asked about between the calls of one turn, too."""
     agent = Scripted({"*": (ScriptStep("hm", tokens=60, usd=600),)})
-    order = seated(config(panel=("ada",), budget=budget), agent)
-    office.do(replace(order, budget=RunBudget()))  # the run's own budget would end it
+    request = seated(config(panel=("ada",), budget=budget), agent)
+    office.do(replace(request, budget=RunBudget()))  # the run's own budget would end it
     closed = kept(office).closed
 
     assert closed is not None
@@ -550,16 +556,16 @@ def test_a_last_answer_that_is_turned_away_for_nothing_is_asked_for_again(office
     assert office.findings() == ()
 
 
-def _dear(*said: str) -> tuple[ScriptStep, ...]:
+def _dear(*texts: str) -> tuple[ScriptStep, ...]:
     """Return what is said, and billed at nearly all that an entry can say."""
-    return tuple(ScriptStep(words, usd=0, tokens=NO_LIMIT - 1) for words in said)
+    return tuple(ScriptStep(words, usd=0, tokens=NO_LIMIT - 1) for words in texts)
 
 
 _DEAR = {"": Scripted({"*": _dear("x")}, tokens=1)}
 
 
 @pytest.mark.parametrize(
-    "order",
+    "request",
     [
         RunRequest(QUESTION, None, panel(*[_dear(YES), _dear(NO)] * 2)),
         RunRequest("x", chain("a", "b", "c"), quick(agents=_DEAR)),
@@ -567,10 +573,10 @@ _DEAR = {"": Scripted({"*": _dear("x")}, tokens=1)}
     ids=["a council", "a plan"],
 )
 def test_bills_that_no_entry_can_say_end_a_run_like_others(
-    office: Office, order: RunRequest
+    office: Office, request: RunRequest
 ) -> None:
     """A provider may bill whatever it likes: more is counted as the most that can be said."""
-    run = office.do(order)
+    run = office.do(request)
 
     assert run.outcome is Outcome.DENIED
     assert office.findings() == ()
@@ -591,8 +597,8 @@ def test_bills_that_no_entry_can_say_are_the_most_that_an_artifact_can(office: O
 def test_a_budget_that_is_used_up_ends_a_council_with_what_it_has(office: Office) -> None:
     """Spent and reserved together never exceed it, and the report says that it was stopped."""
     cap = 7 * PRICE + PRICE // 2
-    order = split(milliseconds=20)
-    run = office.do(RunRequest(QUESTION, None, order.policy, RunBudget(usd=cap)))
+    request = split(milliseconds=20)
+    run = office.do(RunRequest(QUESTION, None, request.policy, RunBudget(usd=cap)))
     report = report_of(office)
 
     assert run.outcome is Outcome.DENIED
@@ -628,11 +634,11 @@ def test_a_turn_that_ends_before_it_begins_names_the_note_before_it(office: Offi
 
 def test_a_council_ends_when_its_time_is_over(office: Office) -> None:
     """A call of forty seconds does not make a second longer."""
-    order = RunRequest(
+    request = RunRequest(
         QUESTION, None, split(milliseconds=40_000).policy, RunBudget(milliseconds=1000)
     )
     began = time.monotonic()
-    run = office.do(order)
+    run = office.do(request)
     took = time.monotonic() - began
 
     assert 1.0 <= took < 20
@@ -647,9 +653,9 @@ def test_a_council_ends_when_its_time_is_over(office: Office) -> None:
 def test_an_engine_asks_no_more_seats_at_once_than_it_has_places(office: Office) -> None:
     """Those of all sessions together: whoever runs it has promised somebody not to."""
     office.engine.limit_tasks(2)
-    order = split(milliseconds=20)
-    office.accept(RunRequest(QUESTION, None, order.policy), "run-2")
-    office.accept(RunRequest(QUESTION, None, order.policy))
+    request = split(milliseconds=20)
+    office.accept(RunRequest(QUESTION, None, request.policy), "run-2")
+    office.accept(RunRequest(QUESTION, None, request.policy))
     office.work()
 
     assert office.hands.most == 2
@@ -684,8 +690,8 @@ def test_who_has_waited_for_money_has_no_more_time_than_is_left(office: Office) 
     first, second = (ScriptStep(YES, usd=0, milliseconds=ms) for ms in (1500, 40_000))
     budget = RunBudget(usd=PRICE, milliseconds=3000)
     began = time.monotonic()
-    order = RunRequest(QUESTION, None, panel((first,), (second,), baseline=0), budget)
-    run = office.do(order)
+    request = RunRequest(QUESTION, None, panel((first,), (second,), baseline=0), budget)
+    run = office.do(request)
 
     assert time.monotonic() - began < 20
     assert [call.seconds <= 1.5 for call in office.hands.calls] == [False, True]
@@ -696,11 +702,11 @@ def test_who_has_waited_for_money_has_no_more_time_than_is_left(office: Office) 
 def test_who_waits_for_a_place_is_stopped_like_everybody(office: Office) -> None:
     """A second is not made longer by seats that could not even begin."""
     office.engine.limit_tasks(1)
-    order = RunRequest(
+    request = RunRequest(
         QUESTION, None, split(milliseconds=40_000).policy, RunBudget(milliseconds=1000)
     )
     began = time.monotonic()
-    run = office.do(order)
+    run = office.do(request)
 
     assert time.monotonic() - began < 20
     assert run.outcome is Outcome.TIMEOUT
@@ -787,9 +793,9 @@ def test_a_check_that_a_cancel_cuts_off_finds_nothing_against_the_answer(office:
     class Slow:
         """A tool that takes its time."""
 
-        async def invoke(self, deed: ToolInvocation) -> CallReply:
+        async def invoke(self, invocation: ToolInvocation) -> CallReply:
             """Cancel the run, and never end."""
-            office.hands.deeds.append(deed)
+            office.hands.deeds.append(invocation)
             cancel_run(office.ledger, RUN, PERSON)
             await asyncio.Event().wait()
             raise AssertionError
@@ -846,11 +852,11 @@ def test_a_turn_whose_commit_fails_does_not_cut_the_others_off(factory: StoreFac
     assert office.account().used.calls == 10
 
 
-def held(*said: str, slow: int = 0, **changes: Any) -> RunRequest:  # noqa: ANN401
+def held(*texts: str, slow: int = 0, **changes: Any) -> RunRequest:  # noqa: ANN401
     """Ask a symposium in which this is said, turn by turn, in one of them after a long time."""
     moves: dict[str, tuple[ScriptStep, ...]] = {
         f"~turn.{number}": (ScriptStep(words, milliseconds=20_000 if number == slow else 0),)
-        for number, words in enumerate(said, 1)
+        for number, words in enumerate(texts, 1)
     }
     moves["~selector"] = (ScriptStep(json.dumps({"selected_agents": ["ada"]})),)
     return seated(config(**changes), Scripted(moves, usd=PRICE, tokens=100))
@@ -941,19 +947,19 @@ def test_who_was_overtaken_takes_nothing_off_the_agenda_of_the_other() -> None:
     """Both drive the same session in one process, until the first one notices."""
     cause = Hash(bytes(32))
     intake = RunInput(RUN, AcceptedFacts(), cause, 0, Policy(), None, cause)
-    agenda, due = (
+    turn_registry, due = (
         TurnRegistry(),
         [PendingTurn(ToolProbe("x", "test", b""), intake, cause) for _ in range(2)],
     )
-    first, second = (agenda.register([one]) for one in due)
+    first, second = (turn_registry.register([pending_turn]) for pending_turn in due)
     first.__enter__()
     with second:
         first.__exit__(None, None, None)
-        found = agenda.find(RUN, "~x")
+        pending_turn = turn_registry.find(RUN, "~x")
 
-    assert found is due[1]
+    assert pending_turn is due[1]
     with pytest.raises(ConcurrentUpdate):
-        agenda.find(RUN, "~x")
+        turn_registry.find(RUN, "~x")
 
 
 # Playing it again
@@ -1069,8 +1075,8 @@ def by_the_open_protocol_cancelled(office: Office) -> None:
 def by_the_open_protocol_too_late(office: Office) -> None:
     """Leave a symposium that the deadline of its run has cut off in its last try."""
     said = (turn("one"), turn("two"), turn("three"))
-    order = held(*said, slow=2, runtime={"per_agent_retry_budget": 0})
-    run = office.do(replace(order, budget=RunBudget(milliseconds=500)))
+    request = held(*said, slow=2, runtime={"per_agent_retry_budget": 0})
+    run = office.do(replace(request, budget=RunBudget(milliseconds=500)))
     closed = kept(office).closed
     assert run.outcome is Outcome.TIMEOUT
     assert closed is not None

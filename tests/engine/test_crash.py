@@ -125,10 +125,10 @@ ORDERS = {
 }
 
 
-def live(office: Office, order: RunRequest) -> None:
+def live(office: Office, request: RunRequest) -> None:
     """Do what is left to be done of a run, as its workers and its people would."""
     if not office.store.strands(RUN):
-        office.accept(order)
+        office.accept(request)
     while office.work().outcome is None:
         gates = read_run(office.ledger, RUN).open_gates
         assert gates, "somebody must have the word"
@@ -146,14 +146,14 @@ def outline(office: Office, run: str = RUN) -> dict[str, list[str]]:
     for entry in office.entries(run):
         if entry.strand.startswith("gate/effect/") or entry.step.endswith("/settled"):
             continue
-        said = strands.setdefault(entry.strand, [])
+        texts = strands.setdefault(entry.strand, [])
         if _was_lost(entry):
-            said.pop()  # the call that was lost, or the look
+            texts.pop()  # the call that was lost, or the look
         else:
-            said.append(_summary(office, entry))
+            texts.append(_summary(office, entry))
         if isinstance(entry.facts, DelegationFacts):
             within = outline(office, entry.facts.run)
-            inner = {f"{entry.facts.run}/{name}": told for name, told in within.items()}
+            inner = {f"{entry.facts.run}/{name}": texts for name, texts in within.items()}
     return strands | inner
 
 
@@ -169,15 +169,15 @@ def _summary(office: Office, entry: Entry[Any]) -> str:
     told = [getattr(facts, name, "") for name in ("agent", "attempt", "next", "cause", "reason")]
     outcome = "" if isinstance(facts, OutcomeFacts) else getattr(facts, "outcome", "")
     names = [n for n in ("output", "plan", "answer", "request") if n in entry.bodies]
-    said = [office.body(entry, name).decode() for name in names]
-    return " ".join(map(str, [entry.kind, outcome, *told, *said]))
+    texts = [office.body(entry, name).decode() for name in names]
+    return " ".join(map(str, [entry.kind, outcome, *told, *texts]))
 
 
 class Table:
     """Plays one order again and again, each time in a new ledger."""
 
-    def __init__(self, folder: Path, order: RunRequest) -> None:
-        self._folder, self._order, self._played = folder, order, 0
+    def __init__(self, folder: Path, request: RunRequest) -> None:
+        self._folder, self._order, self._played = folder, request, 0
 
     def play(self, commits: int = -1, *, persisted: bool = False) -> tuple[Office, bool]:
         """Play a run that may be broken at a commit, and tell whether it was."""
@@ -224,7 +224,7 @@ def check_hands(office: Office) -> None:
     made = [(call.run, task_strand(call.task), call.step) for call in office.hands.calls]
     assert all(made.count(place) == 1 for place in answered)
     assert len(made) == len(set(made)), "each call was made under a reservation of its own"
-    assert len({deed.key for deed in office.hands.deeds}) == len(office.hands.deeds)
+    assert len({invocation.key for invocation in office.hands.deeds}) == len(office.hands.deeds)
     for run in runs:
         account = office.account(run)
         assert account.used.calls == office.model_calls(run)
@@ -246,11 +246,11 @@ def test_a_lost_call_is_closed_at_its_full_price_and_made_again(factory: StoreFa
         if call.step == "attempt/1/call/1/reply":
             raise asyncio.CancelledError
 
-    order = RunRequest(
+    request = RunRequest(
         "x", chain("a"), quick(agents={"": Scripted(usd=10, tokens=7)}), RunBudget(usd=25)
     )
     first = Office(factory(), Hands(at_call=die))
-    first.accept(order)
+    first.accept(request)
     with pytest.raises(asyncio.CancelledError):
         first.work()
     second = Office(factory())
@@ -331,19 +331,19 @@ def test_a_cancelled_run_survives_a_crash_at_every_commit(folder: Path, *, persi
         Task("n", "x", tasks=(*chain("slow", "z").tasks,), budget=RunBudget(usd=100)),
         Task("z", "x", needs=("slow", "n")),
     )
-    order = RunRequest("x", tasks, quick(agents=agents), RunBudget(usd=1000))
+    request = RunRequest("x", tasks, quick(agents=agents), RunBudget(usd=1000))
     commits = 0
     while True:
         factory = StoreFactory(folder / f"{commits}.db")
         power = Power(factory(), commits, persisted=persisted)
         first = Office(factory(), append=power.append)
         try:
-            first.accept(order)
+            first.accept(request)
             first.work(meanwhile=_cancel_in_time)
         except Cut:
             second = Office(factory(), first.hands)
             if not second.store.strands(RUN):
-                second.accept(order)
+                second.accept(request)
             if "control" not in second.store.strands(RUN):
                 cancel_run(second.ledger, RUN, PERSON)
             second.work()

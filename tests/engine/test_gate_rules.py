@@ -73,7 +73,7 @@ def test_an_effect_waits_for_approval_before_it_is_even_intended(office: Office)
     office.decide(GATE, Answer.APPROVE)
     assert office.work().outcome is Outcome.OK
 
-    assert [deed.task for deed in office.hands.deeds] == ["a"]
+    assert [invocation.task for invocation in office.hands.deeds] == ["a"]
     decision = find_gate(office.ledger, RUN, GATE).entry.hex()
     (intent,) = [e for e in office.entries() if isinstance(e.facts, IntentFacts)]
     assert intent.parents == (decision,)
@@ -119,15 +119,15 @@ def test_arguments_at_a_gate_cannot_be_edited(office: Office) -> None:
 
 def test_a_check_and_background_are_uses_too(office: Office) -> None:
     """A demand runs its tool with whatever an agent has said."""
-    order = paying(LITTLE, context=("pay",))
+    request = paying(LITTLE, context=("pay",))
     tasks = plan(Task("a", "x", "command pay"))
-    run = office.do(replace(order, plan=tasks))
+    run = office.do(replace(request, plan=tasks))
     assert run.state is RunState.WAITING
     assert not office.hands.deeds
 
     office.decide("use/a/1", Answer.APPROVE)
     office.work()
-    assert [deed.step for deed in office.hands.deeds] == [
+    assert [invocation.step for invocation in office.hands.deeds] == [
         "context/1/outcome",
         "attempt/1/use/1/outcome",
     ]
@@ -168,8 +168,8 @@ def test_a_plan_of_a_model_and_an_edited_plan_are_under_the_rules(office: Office
 
 def test_a_run_within_is_under_the_rules_of_the_outer(office: Office) -> None:
     """A plan within a plan is no way out."""
-    order = paying()
-    run = office.do(replace(order, plan=plan(Task("n", "x", tasks=(Task("a", "x"),)))))
+    request = paying()
+    run = office.do(replace(request, plan=plan(Task("n", "x", tasks=(Task("a", "x"),)))))
     (within,) = [task.delegated.run for task in run.tasks.values() if task.delegated]
 
     assert not office.hands.deeds
@@ -249,9 +249,9 @@ def test_a_person_who_was_asked_decides_although_the_sum_has_room_again(
 
 def test_a_plan_within_a_plan_adds_to_the_sum_of_the_outermost_run(office: Office) -> None:
     """Else each part of a plan would have the whole limit."""
-    order = paying(PART, PART, gate_rules=(SUMS[0],))
+    request = paying(PART, PART, gate_rules=(SUMS[0],))
     within = tuple(Task(name, "x", tasks=(Task("a", "x"),)) for name in ("m", "n"))
-    run = office.do(replace(order, plan=plan(*within)))
+    run = office.do(replace(request, plan=plan(*within)))
 
     assert len(office.hands.deeds) == 2
     assert run.state is not RunState.ENDED
@@ -332,11 +332,11 @@ def test_a_crash_at_any_commit_reserves_each_use_once(folder: Path, *, persisted
     for commits in range(14):
         factory, hands = StoreFactory(folder / f"{persisted}-{commits}.db"), Hands()
         power = Power(factory(), commits, persisted=persisted)
-        order = paying(PART, PART, PART, gate_rules=(SUMS[1],))
+        request = paying(PART, PART, PART, gate_rules=(SUMS[1],))
         for office in (Office(factory(), hands, append=power.append), Office(factory(), hands)):
             try:
                 if not office.store.strands(RUN):
-                    office.accept(order)
+                    office.accept(request)
                 office.work()
             except Cut:
                 continue

@@ -112,8 +112,10 @@ def test_a_plan_cannot_be_edited_into_one_that_cannot_be_run(office: Office, sho
 
 def test_a_task_runs_as_it_was_approved(office: Office) -> None:
     """Its instruction is what was last shown; the other tasks do not wait for it."""
-    order = RunRequest("x", plan(Task("a", "x"), Task("b", "old words")), quick(gates=("task:b",)))
-    waiting = office.do(order)
+    request = RunRequest(
+        "x", plan(Task("a", "x"), Task("b", "old words")), quick(gates=("task:b",))
+    )
+    waiting = office.do(request)
     digest = digest_of(office, "task/b")
     for nothing in (b" ", b"\xff"):
         with pytest.raises((BadPlan, Malformed)):
@@ -172,8 +174,8 @@ def test_a_gate_before_every_task_is_one_for_each(office: Office) -> None:
 def test_a_task_of_a_plan_within_is_guarded_by_its_name(office: Office) -> None:
     """However deep it lies: a gate that guards nothing would be believed to guard."""
     deep = Task("middle", "x", tasks=(Task("inner", "x"),))
-    order = RunRequest("x", plan(Task("n", "x", tasks=(deep,))), quick(gates=("task:inner",)))
-    office.do(order)
+    request = RunRequest("x", plan(Task("n", "x", tasks=(deep,))), quick(gates=("task:inner",)))
+    office.do(request)
     waiting = [
         gate.opened.subject
         for name in office.store.runs("", 10)
@@ -270,21 +272,21 @@ def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
         agents=agents, gates=("task:a",), gate_milliseconds=50, gate_default=Answer.APPROVE
     )
     run = office.do(RunRequest("x", plan(Task("slow", "x"), Task("a", "x")), policy))
-    order = [entry.strand for entry in office.entries() if entry.kind == "verdict/1"]
+    strands = [entry.strand for entry in office.entries() if entry.kind == "verdict/1"]
 
     assert run.outcome is Outcome.OK
-    assert order == ["task/a", "task/slow"]
+    assert strands == ["task/a", "task/slow"]
 
 
 def test_a_decision_is_heard_while_other_tasks_run(office: Office) -> None:
     """Nobody waits for the slowest branch in order to go on with another."""
     agents = {"": Scripted({"slow": (ScriptStep("x", milliseconds=700),), "*": (ScriptStep("y"),)})}
-    order = RunRequest(
+    request = RunRequest(
         "x",
         plan(Task("slow", "x"), Task("a", "x")),
         quick(agents=agents, gates=("task:a",)),
     )
-    office.accept(order)
+    office.accept(request)
 
     async def approve(office: Office) -> None:
         await until(lambda: bool(read_run(office.ledger, RUN).open_gates))

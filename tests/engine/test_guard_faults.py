@@ -41,9 +41,9 @@ def fresh_store(folder: Path) -> Iterator[StoreFactory]:
     factory.close()
 
 
-def work_with_fault(office: Office, order: RunRequest, fault: Fault) -> None:
+def work_with_fault(office: Office, request: RunRequest, fault: Fault) -> None:
     """Carry out a request while a step fails."""
-    office.accept(order)
+    office.accept(request)
     with fault, suppress(MemoryError):
         office.work()
 
@@ -65,11 +65,11 @@ def test_a_fault_at_any_step_of_a_call_makes_no_call_above_the_cap(folder: Path)
     """A process that goes on after the fault does not make it either."""
     moves: dict[str, tuple[ScriptStep, ...]] = {"*": (ScriptStep(""), ScriptStep("done"))}
     policy = quick(agents={"": Scripted(moves)}, retries=3)
-    order = RunRequest("x", chain("a", "b", "c"), policy, RunBudget(calls=2))
+    request = RunRequest("x", chain("a", "b", "c"), policy, RunBudget(calls=2))
     for number, fault in enumerate(each_fault(*CALL_MODULES, once_each=True)):
         with fresh_store(folder / str(number)) as factory:
             hands = Hands()
-            work_with_fault(Office(factory(), hands), order, fault)
+            work_with_fault(Office(factory(), hands), request, fault)
             Office(factory(), hands).work()
             assert len(hands.calls) <= 2, fault.place
 

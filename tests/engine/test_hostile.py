@@ -391,9 +391,9 @@ def test_a_planner_cannot_put_a_result_into_the_mouth_of_a_worker(office: Office
     }
     attack(office, order(agents=agents), calls=10)
 
-    found = dict(quotes(office, "elbe", 1))
-    assert found["the result"] == b"1094 km"
-    assert list(found) == ["the request", "the instruction", "criteria", "the result"]
+    document = dict(quotes(office, "elbe", 1))
+    assert document["the result"] == b"1094 km"
+    assert list(document) == ["the request", "the instruction", "criteria", "the result"]
 
 
 # Using what was not given
@@ -482,7 +482,7 @@ def test_five_megabytes_of_arguments_are_arguments(factory: StoreFactory) -> Non
     run = attack(office, RunRequest("x", chain("a"), quick(tools=TOOLS)), calls=2)
 
     assert run.outcome is Outcome.OK
-    assert [deed.arguments.size for deed in office.hands.deeds] == [5_000_000]
+    assert [invocation.arguments.size for invocation in office.hands.deeds] == [5_000_000]
     assert len(office.prompt("a", 1)) < 1000
 
 
@@ -533,8 +533,8 @@ def test_a_secret_that_an_agent_tells_is_nowhere_in_the_store(
 
     assert run.outcome is Outcome.OK
     assert not leaks(factory)
-    for deed in office.hands.deeds:
-        assert CANARY.encode() not in b"".join(deed.arguments.chunks())
+    for invocation in office.hands.deeds:
+        assert CANARY.encode() not in b"".join(invocation.arguments.chunks())
     called = [e for e in office.entries() if e.kind == "call/1"]
     recorded = [office.body(entry, "prompt") for entry in called]
     assert [b"".join(call.prompt.chunks()) for call in office.hands.calls] == recorded

@@ -57,13 +57,13 @@ def test_an_edited_plan_is_held_against_what_will_be_recorded_of_it(office: Offi
 def test_a_fork_judges_what_it_records_and_not_what_it_has_taken(office: Office) -> None:
     """A secret that was named after the forked run is masked in the reply, and so for its judge."""
     agents = {"": Scripted({"*": (ScriptStep(f"the word is {CANARY}"),)})}
-    order = RunRequest(
+    request = RunRequest(
         "x", plan(Task("a", "x", "contains abcdef")), quick(agents=agents, retries=0)
     )
-    first = office.do(order)
+    first = office.do(request)
     office.entries()  # forks take what has an index
     hide(office)
-    accept_run(office.ledger, "fork", order, PERSON, AcceptedFacts(fork_run=RUN, fork_index=1000))
+    accept_run(office.ledger, "fork", request, PERSON, AcceptedFacts(fork_run=RUN, fork_index=1000))
     run = office.work("fork")
 
     assert (first.outcome, run.outcome) == (Outcome.OK, Outcome.FAILED)

@@ -112,8 +112,8 @@ def test_the_runs_within_are_interrupted_and_resumed_with_it(factory: StoreFacto
     slow = {"": Scripted({"*": (ScriptStep("x", milliseconds=100),)}, usd=10)}
     inner = Task("n", "x", tasks=chain("x", "y", "z").tasks, budget=RunBudget(usd=50))
     office, other = Office(factory()), Office(factory())
-    order = RunRequest("x", plan(inner), quick(agents=slow, parallel=1), RunBudget(usd=100))
-    office.accept(order)
+    request = RunRequest("x", plan(inner), quick(agents=slow, parallel=1), RunBudget(usd=100))
+    office.accept(request)
     office.work(meanwhile=interrupt_at_first_call)
     (child,) = [name for name in office.store.runs("", 10) if name not in ("log", RUN)]
     states = [read_run(office.ledger, run).state for run in (RUN, child)]

@@ -77,17 +77,17 @@ def test_a_cancelled_driver_ends_in_the_moment_in_which_it_is_told_something() -
     """Until Python 3.12 a timeout of asyncio could swallow the cancellation of who waits."""
 
     async def play() -> None:
-        board = RunSignals()
+        signals = RunSignals()
 
         async def listen() -> None:
-            with board.listen("run") as attention:
+            with signals.listen("run") as attention:
                 while True:
                     await attention.wait_for_signal(60)
 
         for _ in range(20):
             listening = asyncio.ensure_future(listen())
             await asyncio.sleep(0)
-            board.notify("run")
+            signals.notify("run")
             await asyncio.sleep(0)
             listening.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -148,8 +148,8 @@ def test_a_result_passes_only_if_the_panel_agrees_to_accept_it(
 def test_the_panel_sees_the_task_and_the_result_and_is_paid_by_the_run(office: Office) -> None:
     """Its seats are asked to accept or reject, whatever options the panel has otherwise."""
     asked = order(VERDICTS[Accord.AGREED, "accept"])
-    board = msgspec.structs.replace(asked.policy.panels["board"], options=("yes", "no"))
-    policy = msgspec.structs.replace(asked.policy, panels={"board": board})
+    council = msgspec.structs.replace(asked.policy.panels["board"], options=("yes", "no"))
+    policy = msgspec.structs.replace(asked.policy, panels={"board": council})
     run = office.do(replace(asked, policy=policy))
     question = read_request(office.ledger, child_of(office)).decode()
 
@@ -305,9 +305,9 @@ def _faults(office: Office, items: Sequence[IndexedEntry]) -> list[AuditFault]:
             run, list(entries), lambda at, name: stored_body(office.store, at.entry, name)
         )
 
-    told = session("run-1", items)
-    calls = audit_calls(told)
-    rest = audit_accords(told, KINDS, lambda run: session(run, _entries(office, run)))
+    session_entries = session("run-1", items)
+    calls = audit_calls(session_entries)
+    rest = audit_accords(session_entries, KINDS, lambda run: session(run, _entries(office, run)))
     return [*calls.faults, *rest.faults]
 
 

@@ -154,8 +154,8 @@ def test_a_verifier_compares_parent_and_child(office: Office) -> None:
         def record(name: str, items: list[IndexedEntry]) -> SessionEntries:
             return SessionEntries(name, items, lambda at, what: _stored(office, at, what))
 
-        found = audit_children(record(run, entries(run)), lambda name: record(name, other))
-        return [fault.detail for fault in found.faults]
+        run_audit = audit_children(record(run, entries(run)), lambda name: record(name, other))
+        return [fault.detail for fault in run_audit.faults]
 
     parent, child = entries("run-1"), entries(child_of(office))
     assert audit("run-1", child) == audit(child_of(office), parent) == []
@@ -210,9 +210,9 @@ def test_a_verifier_compares_the_accord_with_the_panel(office: Office, protocol:
     assert "no panel has closed" in fault.detail
 
     # Without the feature, nobody here knows how such a panel closes.
-    found = audit_accords(entries("run-1", recorded), kinds_without(protocol), read_open)
-    assert found.faults == ()
-    assert f"no protocol {protocol!r} for panels is installed" in found.not_checked[0]
+    run_audit = audit_accords(entries("run-1", recorded), kinds_without(protocol), read_open)
+    assert run_audit.faults == ()
+    assert f"no protocol {protocol!r} for panels is installed" in run_audit.not_checked[0]
 
     def read_other_words(run: str) -> SessionEntries:
         other = BytesContent(b"The panel agreed.")
@@ -301,7 +301,9 @@ def test_a_verifier_finds_an_accord_of_a_session_without_an_answer(office: Offic
     office.do(hold(sitting(end="no form at all")))
     child = child_of(office)
     (reply,) = [e for e in office.entries() if e.kind == "reply/1" and "decide" in e.strand]
-    told = [IndexedEntry(n, leaf, entry) for n, (leaf, entry) in enumerate(office.told(child))]
+    indexed_entries = [
+        IndexedEntry(n, leaf, entry) for n, (leaf, entry) in enumerate(office.told(child))
+    ]
     agreed = AccordFacts(child, Accord.AGREED)
     noted = msgspec.structs.replace(reply, kind="accord/1", facts=agreed, bodies={})
 
@@ -311,7 +313,7 @@ def test_a_verifier_finds_an_accord_of_a_session_without_an_answer(office: Offic
     audit = audit_accords(
         entries("run-1", [IndexedEntry(0, Hash(bytes(32)), noted)]),
         KINDS,
-        lambda run: entries(run, told),
+        lambda run: entries(run, indexed_entries),
     )
     (fault,) = audit.faults
     assert "came to no answer" in fault.detail
@@ -333,10 +335,10 @@ def test_a_task_that_needs_a_council_reads_its_claims_and_its_dissent(office: Of
     prompt = office.prompt("ship").decode()
 
     assert "begin: task decide\nyes\n" in prompt
-    (_, found) = prompt.split("begin: the panel of task decide\n")
-    assert "The council decided by a majority" in found
-    assert "it was tested" in found
-    assert "- no (seats 3, 5)" in found
+    (_, text) = prompt.split("begin: the panel of task decide\n")
+    assert "The council decided by a majority" in text
+    assert "it was tested" in text
+    assert "- no (seats 3, 5)" in text
     assert prompt.index("not instructions") < prompt.index("The council decided")
 
 
@@ -684,10 +686,10 @@ def test_a_symposium_without_an_answer_fails_its_task(office: Office, folder: Pa
 def test_what_a_symposium_found_reaches_the_next_task(office: Office) -> None:
     """With its dissent, as a quotation."""
     office.do(hold(sitting(end=closing_words(PART))))
-    (_, found) = office.prompt("ship").decode().split("begin: the panel of task decide\n")
+    (_, text) = office.prompt("ship").decode().split("begin: the panel of task decide\n")
 
-    assert "The symposium came to an answer, with a dissent." in found
-    assert "- the rust (ben: it is deep)" in found
+    assert "The symposium came to an answer, with a dissent." in text
+    assert "- the rust (ben: it is deep)" in text
 
 
 def test_a_symposium_is_a_session_of_its_own(office: Office) -> None:

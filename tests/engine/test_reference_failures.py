@@ -43,9 +43,9 @@ def test_kill_9_is_recoverable_because_the_plan_holds_every_instruction(
     agents = {
         "": Scripted({"b": (ScriptStep("late", milliseconds=30_000),), "*": (ScriptStep("fine"),)})
     }
-    order = RunRequest("all of it", chain("a", "b", "c"), quick(agents=agents))
+    request = RunRequest("all of it", chain("a", "b", "c"), quick(agents=agents))
     office = Office(factory())
-    office.accept(order)
+    office.accept(request)
     command = [sys.executable, "-m", "tests.engine.another_process"]
     worker = subprocess.Popen(
         [*command, str(factory.place), factory.origin, RUN], cwd=ROOT, stdout=subprocess.DEVNULL
@@ -58,8 +58,8 @@ def test_kill_9_is_recoverable_because_the_plan_holds_every_instruction(
     case = read_run_context(office.ledger, RUN)
     run = Office(factory(), Quick()).work()
 
-    assert case.plan == order.plan
-    assert case.policy.with_secret(b"") == order.policy.with_rules(CURRENT_RULES)
+    assert case.plan == request.plan
+    assert case.policy.with_secret(b"") == request.policy.with_rules(CURRENT_RULES)
     assert run.outcome is Outcome.OK
     assert run.task("b").calls[0].replied == ReplyFacts(Outcome.INDETERMINATE, Why.LOST)
     assert [call.called.attempt for call in run.task("a").calls] == [1], "not done again"
@@ -71,10 +71,10 @@ def test_resume_cannot_return_the_output_of_another_plan(factory: StoreFactory) 
     """There, results were found by request; here a strand belongs to one task of one run."""
     for run, word in (("run-1", "one"), ("run-2", "two")):
         agents = {"": Scripted({"*": (ScriptStep(word),)})}
-        order = RunRequest(
+        request = RunRequest(
             "the same request", chain("a", "b"), quick(agents=agents, gates=("task:b",))
         )
-        Office(factory()).do(order, run)
+        Office(factory()).do(request, run)
     resumed = Office(factory())
     for run in ("run-2", "run-1"):
         resumed.decide("task/b", Answer.APPROVE, run=run)

@@ -64,12 +64,12 @@ def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[D
     try:
         scratch = Ledger(store, KINDS, clock, lambda: b"s" * 32)
         idle = Hands()
-        found = asyncio.run(
+        divergences = asyncio.run(
             replay_run(office.ledger, RUN, scratch, idle.model, idle.open_tools, find_claims)
         )
         assert not idle.calls
         assert not idle.deeds
-        return found
+        return divergences
     finally:
         store.close()
 
@@ -129,8 +129,10 @@ def too_dear(office: Office) -> None:
 
 def too_late(office: Office) -> None:
     """Leave a run whose time was over while it waited at a gate."""
-    order = RunRequest("x", chain("a", "b"), quick(gates=("task:b",)), RunBudget(milliseconds=400))
-    office.do(order)
+    request = RunRequest(
+        "x", chain("a", "b"), quick(gates=("task:b",)), RunBudget(milliseconds=400)
+    )
+    office.do(request)
     asyncio.run(asyncio.sleep(0.5))
     office.work()
 
@@ -271,10 +273,10 @@ def test_a_call_and_an_effect_that_died_are_played_as_they_died(
 ) -> None:
     """What was lost is on record as lost; a replay neither makes up for it nor does it again."""
     agents = {"": Scripted({"*": (ScriptStep("", use=(PAY,)), ScriptStep("paid"))})}
-    order = RunRequest("x", chain("a"), quick(agents=agents, tools=TOOLS))
+    request = RunRequest("x", chain("a"), quick(agents=agents, tools=TOOLS))
     first = Office(factory(), append=(power := Power(factory(), 4, persisted=False)).append)
     with pytest.raises(Cut):
-        first.do(order)
+        first.do(request)
     second = Office(factory())
     second.work()
     second.decide("effect/a/1", Answer.APPROVE)
@@ -342,7 +344,7 @@ def test_a_fork_does_not_take_the_outcome_of_another_effect(office: Office) -> N
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
-    assert [b"".join(deed.arguments.chunks()) for deed in office.hands.deeds] == [
+    assert [b"".join(invocation.arguments.chunks()) for invocation in office.hands.deeds] == [
         b"1200 to ACME",
         b"5 to BOB",
     ]

@@ -27,14 +27,14 @@ def says(**moves: tuple[ScriptStep, ...]) -> Scripted:
 
 def test_a_plan_is_recorded_in_full_before_anything_runs(office: Office) -> None:
     """Whoever takes the run over needs every word of it."""
-    order = RunRequest("please", chain("a", "b"), quick().with_rules(CURRENT_RULES))
-    office.do(order)
+    request = RunRequest("please", chain("a", "b"), quick().with_rules(CURRENT_RULES))
+    office.do(request)
     first = office.entries()[:3]
 
     assert [entry.step for entry in first] == ["run/open", "accepted", "plan"]
     assert office.body(first[1], "request") == b"please"
-    assert read_policy(office.body(first[1], "policy")).with_secret(b"") == order.policy
-    assert read_plan(office.body(first[2], "plan")) == order.plan
+    assert read_policy(office.body(first[1], "policy")).with_secret(b"") == request.policy
+    assert read_plan(office.body(first[2], "plan")) == request.plan
 
 
 def test_a_verdict_comes_before_whoever_waits_for_it(office: Office) -> None:
@@ -87,9 +87,9 @@ def test_a_slow_branch_does_not_hold_back_the_other(office: Office) -> None:
     moves = {"slow": (ScriptStep("late", milliseconds=400),)}
     tasks = [Task("slow", "x"), *chain("a", "b", "c").tasks]
     office.do(RunRequest("x", Plan(tuple(tasks)), quick(agents={"": says(**moves)})))
-    order = [e.strand for e in office.entries() if e.kind == "verdict/1"]
+    strands = [e.strand for e in office.entries() if e.kind == "verdict/1"]
 
-    assert order == ["task/a", "task/b", "task/c", "task/slow"]
+    assert strands == ["task/a", "task/b", "task/c", "task/slow"]
 
 
 def test_independent_tasks_run_at_once_but_not_more_than_allowed(office: Office) -> None:

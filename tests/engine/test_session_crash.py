@@ -95,9 +95,9 @@ def test_a_session_survives_a_crash_wherever_it_comes(
 
 def too_dear(office: Office) -> None:
     """Carry out a council that cannot pay for all of its turns."""
-    order = RunRequest(QUESTION, None, split(milliseconds=5).policy, RunBudget(usd=7 * PRICE))
+    request = RunRequest(QUESTION, None, split(milliseconds=5).policy, RunBudget(usd=7 * PRICE))
     if not office.store.strands(RUN):
-        office.accept(order)
+        office.accept(request)
     office.work()
 
 
@@ -158,7 +158,7 @@ def _check_stopped(office: Office, outcome: Outcome, when: str) -> None:
 def test_a_crash_between_what_joins_ballots_and_what_follows_from_them(folder: Path) -> None:
     """Twenty ballots need a join: whoever comes next finds it, and does not join them again."""
     ways = tuple((ballot("yes" if seat % 3 else "no"),) for seat in range(20))
-    order = RunRequest(QUESTION, None, panel(*ways, baseline=0, rounds=0))
+    request = RunRequest(QUESTION, None, panel(*ways, baseline=0, rounds=0))
     factory = StoreFactory(folder / "ledger.db")
     power, store = Power(factory(), 0, persisted=True), factory()
 
@@ -168,7 +168,7 @@ def test_a_crash_between_what_joins_ballots_and_what_follows_from_them(folder: P
 
     first = Office(factory(), append=append)
     with pytest.raises(Cut):
-        first.do(order)
+        first.do(request)
     second = Office(factory(), first.hands)
     run = second.work()
     main = [entry for entry in second.entries() if entry.strand == "main"]

@@ -66,8 +66,8 @@ def test_keys_and_lanes_have_accounts_of_their_own(factory: StoreFactory) -> Non
     caps = (*cap(25, key="*"), *cap(12, lane="law"))
     office = Office(factory(), caps=caps)
     lanes = {"law": LaneBrief()}
-    order = costing(10, Task("n", "x", tasks=(Task("a", "x"), Task("b", "x"))))
-    accept_run(office.ledger, "run-0", order, "key/ci/1")
+    request = costing(10, Task("n", "x", tasks=(Task("a", "x"), Task("b", "x"))))
+    accept_run(office.ledger, "run-0", request, "key/ci/1")
     office.work("run-0")
     assert used(office) == {"key:key/ci/1": 20}
 
@@ -92,12 +92,12 @@ def test_a_cap_that_is_met_within_is_told_outside(factory: StoreFactory, tmp_pat
     assert call is not None
     assert call.replied is not None
     assert call.reply_at is not None
-    told = read_body(office.ledger, call.reply_at, "error")
+    body = read_body(office.ledger, call.reply_at, "error")
 
     assert run.stopped is None
     assert stop_reason(run) is StopReason.BUDGET
     assert (call.replied.why, call.replied.code) == (Why.ERROR, "budget")
-    stopped = msgspec.json.decode(told, type=StopFacts)
+    stopped = msgspec.json.decode(body, type=StopFacts)
     assert stopped == StopFacts(StopReason.BUDGET, "usd/day/ledger", 30, 0, 25, "deep")
     assert office.findings() == ()
     assert play(office, tmp_path) == []
@@ -105,13 +105,13 @@ def test_a_cap_that_is_met_within_is_told_outside(factory: StoreFactory, tmp_pat
 
 def test_a_call_that_was_lost_stays_paid(factory: StoreFactory) -> None:
     """Its process is gone with what it had reserved; the rest of its slice can be used."""
-    order = costing(10)
+    request = costing(10)
     for commits in range(3, 7):
         made = factory.beside()
         power = Power(made(), commits, persisted=True)
         office = Office(made(), append=power.append, caps=cap(1000))
         try:
-            office.do(order)
+            office.do(request)
         except Cut:
             Office(made(), caps=cap(1000)).work()
         office = Office(made(), caps=cap(1000))
@@ -159,9 +159,9 @@ def test_the_lowest_of_several_caps_holds() -> None:
         SharedCap("c", Period.MONTH, lane="l*", cap=Spend(1, 1, 1)),
         SharedCap("d", Period.MONTH, key="ci", cap=Spend(2, 2, 2)),
     )
-    found = {(f.scope, f.per.value): f.cap for f in limits_for(caps, "key/ci/1", ["law", ""])}
+    document = {(f.scope, f.per.value): f.cap for f in limits_for(caps, "key/ci/1", ["law", ""])}
 
-    assert found == {
+    assert document == {
         ("ledger", "day"): (5, 3, 1),
         ("lane:law", "month"): (1, 1, 1),
         ("key:key/ci/1", "month"): (2, 2, 2),

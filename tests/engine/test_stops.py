@@ -94,10 +94,10 @@ def test_a_run_is_cancelled_once_however_many_ask(factory: StoreFactory) -> None
 
 def test_a_cancellation_before_any_commit_of_a_run_is_honored(factory: StoreFactory) -> None:
     """Call, verdict, and the end: whoever was not refused is right to believe in the end."""
-    refusals, order = [], RunRequest("x", chain("a"), quick())
+    refusals, request = [], RunRequest("x", chain("a"), quick())
     for commit in range(3):
         store, other, run = factory(), Office(factory()), f"run-{commit}"
-        other.accept(order, run)
+        other.accept(request, run)
         rush = Interlude(commit, lambda: refusals.append(is_refused(other, run)))  # noqa: B023
         outcome = Office(store, append=partial(rush.call, store.append)).work(run).outcome
 
@@ -235,7 +235,7 @@ def test_turns_are_counted(office: Office) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "data"),
     [
         ("not json", b"ask, failed"),
         ('{"agent":"nobody","text":"x"}', b"ask, denied"),
@@ -244,7 +244,7 @@ def test_turns_are_counted(office: Office) -> None:
     ],
 )
 def test_a_question_that_cannot_be_asked_is_told_to_the_one_who_asks(
-    office: Office, arguments: str, told: bytes
+    office: Office, arguments: str, data: bytes
 ) -> None:
     """It costs nothing, and it ends nothing."""
     agents = {
@@ -256,7 +256,7 @@ def test_a_question_that_cannot_be_asked_is_told_to_the_one_who_asks(
     run = office.do(RunRequest("x", chain("a"), quick(agents=agents)))
 
     assert run.outcome is Outcome.OK
-    assert b"begin: " + told in office.prompt("a", 1)
+    assert b"begin: " + data in office.prompt("a", 1)
     assert len(run.task("a").calls) == 2
 
 

@@ -46,7 +46,7 @@ class Ear:
 
     def texts(self) -> dict[tuple[str, str], str]:
         """Return all that was said, by strand and step."""
-        return {step: "".join(told) for step, told in self.heard.items()}
+        return {step: "".join(texts) for step, texts in self.heard.items()}
 
 
 def listened_to(store: StoreFactory, ear: Ear | None = None) -> Office:

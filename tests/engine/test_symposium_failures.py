@@ -92,14 +92,14 @@ HELD_BY_NO_TRANSCRIPT = {
 }
 
 
-@pytest.mark.parametrize("said", HELD_BY_NO_TRANSCRIPT.values(), ids=HELD_BY_NO_TRANSCRIPT)
+@pytest.mark.parametrize("text", HELD_BY_NO_TRANSCRIPT.values(), ids=HELD_BY_NO_TRANSCRIPT)
 def test_a_reply_that_no_transcript_can_hold_does_not_destroy_the_session(
-    office: Office, said: str
+    office: Office, text: str
 ) -> None:
     """It fits the schema of a turn.  It costs the request, or is asked for again."""
     agent = Scripted(
         {
-            f"{TURN_PREFIX}turn.1": (ScriptStep(said), ScriptStep(turn("ada, again").decode())),
+            f"{TURN_PREFIX}turn.1": (ScriptStep(text), ScriptStep(turn("ada, again").decode())),
             f"{TURN_PREFIX}turn.2": (ScriptStep(turn("ben").decode()),),
             f"{TURN_PREFIX}turn.3": (ScriptStep(verdict("finalize").decode()),),
             f"{TURN_PREFIX}turn.4": (ScriptStep(synthesis("It was held.").decode()),),
@@ -111,7 +111,9 @@ def test_a_reply_that_no_transcript_can_hold_does_not_destroy_the_session(
     assert run.outcome is Outcome.OK
     assert office.answer() == b"It was held."
     assert check_artifact(artifact_in(office)) == ()
-    (ada,) = [one for one in messages if one.speaker == "ada"]
+    (ada,) = [
+        problem_statement for problem_statement in messages if problem_statement.speaker == "ada"
+    ]
     assert isinstance(ada, PrimaryTurn)
     assert ada.content.direct_requests == ()
     assert ada.content.text == "ada, again" or ada.schema_failure
@@ -125,11 +127,11 @@ def test_a_turn_cannot_hold_another_ones_turn(office: Office) -> None:
     entries = (entry(forged), BEN, CLEO, entry(verdict("finalize")), entry(synthesis()))
     office.do(scripted(config(), script(*entries)))
 
-    told = prompts(office)["turn.3"]
-    (head,) = [line for line in told.splitlines() if line.endswith("begin: ada, round 1, turn 1")]
+    text = prompts(office)["turn.3"]
+    (head,) = [line for line in text.splitlines() if line.endswith("begin: ada, round 1, turn 1")]
     mark = head.split()[1]
-    assert told.count(mark) == 2, "it begins and ends once, and its author knows nothing of it"
-    assert heading in told.split(mark)[1]
+    assert text.count(mark) == 2, "it begins and ends once, and its author knows nothing of it"
+    assert heading in text.split(mark)[1]
 
 
 # Tampering
@@ -139,8 +141,8 @@ def message(index: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return what finds a message."""
 
     def find(artifact: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = artifact["canonical_transcript"][index]
-        return found
+        document: dict[str, Any] = artifact["canonical_transcript"][index]
+        return document
 
     return find
 
@@ -286,7 +288,9 @@ def test_the_usage_of_a_retried_call_is_in_a_message(office: Office) -> None:
     artifact = read_artifact(json.loads(artifact_in(office)))
 
     used = office.account().used
-    assert [one.usage.total_tokens for one in artifact.canonical_transcript] == [0, 30, 10, 10]
+    assert [
+        problem_statement.usage.total_tokens for problem_statement in artifact.canonical_transcript
+    ] == [0, 30, 10, 10]
     assert artifact.cumulative_usage.total_tokens == used.tokens == 50
     assert round(artifact.cumulative_usage.cost_usd * 1e9) == used.usd
 
@@ -326,8 +330,8 @@ def test_an_agent_sees_the_answer_to_its_question_and_its_own_last_turn(office: 
     """There, it was shown nothing but the round that went on: it asked, and never heard more."""
     office.do(scripted(config(), script(*LONG)))
 
-    told = prompts(office)
-    ada, cleo = told["turn.6"], told["turn.8"]
+    document = prompts(office)
+    ada, cleo = document["turn.6"], document["turn.8"]
     assert "ada has a question" in ada
     assert "forty years" in ada
     assert "forty years" not in cleo, "nobody needs all of the transcript"

@@ -156,8 +156,8 @@ def test_a_bad_plan_is_repaired_once_and_then_refused(office: Office, bad: str) 
     """What is wrong with it is told once; a second bad plan ends the run, on record."""
     mended = office.do(order(agents=chief(at_coordinator=(ScriptStep(bad), said(PLAN)))))
     assert mended.outcome is Outcome.OK
-    told = [e for e in office.entries() if e.strand == "role/coordinator" and e.kind == "call/1"]
-    assert b"not usable" in office.body(told[1], "prompt")
+    entries = [e for e in office.entries() if e.strand == "role/coordinator" and e.kind == "call/1"]
+    assert b"not usable" in office.body(entries[1], "prompt")
 
     refused = office.do(order(agents=chief(at_coordinator=(ScriptStep(bad),))), "run-2")
     assert refused.outcome is Outcome.FAILED
@@ -407,9 +407,9 @@ def test_an_answer_that_a_reviser_would_see_in_part_is_not_shortened(office: Off
 
 def test_an_outside_check_that_fails_fails_the_run(office: Office) -> None:
     """Its word is recorded as an effect, and as a check of the answer."""
-    office.hands.at_deed = lambda deed: (
+    office.hands.at_deed = lambda invocation: (
         CallReply(Outcome.FAILED, text_content("wrong"), code="exit 1")
-        if deed.tool == "outside"
+        if invocation.tool == "outside"
         else None
     )
     run = office.do(WHOLE)
@@ -470,7 +470,7 @@ def test_a_check_is_made_again_in_every_attempt(
 
     assert run.outcome is Outcome.OK
     assert [verdict.next for verdict in run.task("a").verdicts] == [Next.RETRY, Next.ACCEPT]
-    assert len({deed.key for deed in office.hands.deeds}) == 2
+    assert len({invocation.key for invocation in office.hands.deeds}) == 2
 
 
 @pytest.mark.parametrize(
@@ -502,8 +502,8 @@ def test_what_an_answer_says_was_done_is_linked_to_what_shows_it(office: Office)
     wants = (ToolCall("write", "notes.md"), ToolCall("suite", ""))
     agents = {"": Scripted({"*": (ScriptStep("", use=wants), ScriptStep(words))})}
     tools = {"write": ToolSpec(("w",)), "suite": ToolSpec(("s",))}
-    office.hands.at_deed = lambda deed: CallReply(
-        Outcome.OK, text_content("12 passed" if deed.tool == "suite" else "ok")
+    office.hands.at_deed = lambda invocation: CallReply(
+        Outcome.OK, text_content("12 passed" if invocation.tool == "suite" else "ok")
     )
     run = office.do(RunRequest("x", plan(Task("a", "x")), quick(agents=agents, tools=tools)))
 
@@ -548,7 +548,7 @@ def test_an_agent_uses_the_tools_of_its_lane_and_no_others(office: Office) -> No
     policy = team(agents={**AGENTS, "worker": worker}, lanes=lanes, tools=tools, roles={})
     run = office.do(RunRequest("x", plan(Task("a", "x", lane="geography")), policy))
 
-    assert [deed.tool for deed in office.hands.deeds] == ["map"]
+    assert [invocation.tool for invocation in office.hands.deeds] == ["map"]
     assert [use.happened.outcome for use in run.task("a").uses if use.happened] == [
         Outcome.DENIED,
         Outcome.OK,
@@ -558,9 +558,9 @@ def test_an_agent_uses_the_tools_of_its_lane_and_no_others(office: Office) -> No
 
 def test_where_tools_belong_to_lanes_a_task_without_one_has_none(office: Office) -> None:
     """Else a Coordinator could lift every limit by naming no lane."""
-    one = {"tasks": [{"id": "a", "instruction": "pay", "lane": "none"}]}
+    document = {"tasks": [{"id": "a", "instruction": "pay", "lane": "none"}]}
     greedy = Scripted({"*": (ScriptStep("", use=(ToolCall("pay", "1"),)), ScriptStep("1 km"))})
-    agents = {**chief(at_coordinator=(said(one),)), "": greedy, "worker": greedy}
+    agents = {**chief(at_coordinator=(said(document),)), "": greedy, "worker": greedy}
     lanes = {"geography": LaneBrief(agent="worker", tools=("map",))}
     tools, roles = (
         {"map": ToolSpec(("map",)), "pay": ToolSpec(("pay",))},

@@ -226,10 +226,10 @@ def test_a_plan_that_still_has_the_hole_is_carried_out(office: Office) -> None:
 )
 def test_an_answer_that_repeats_the_request_fails(office: Office, answer: str) -> None:
     """All words of the request occur in it, and it says nothing."""
-    one = {"tasks": [PLAN["tasks"][0]]}
+    document = {"tasks": [PLAN["tasks"][0]]}
     agents = agents_with(
         Scripted({"elbe": (ScriptStep(answer),)}),
-        chief=moves(CHIEF, at_coordinator=(said(one),), at_synthesizer_2=(ScriptStep(" "),)),
+        chief=moves(CHIEF, at_coordinator=(said(document),), at_synthesizer_2=(ScriptStep(" "),)),
     )
     run = office.do(order(agents=agents))
 
@@ -449,9 +449,9 @@ def test_a_task_and_its_judge_see_the_part_of_a_long_request_that_it_names(
     assert shown["task/danube", "attempt/1/call/1"] == {"Danube"}
     assert 4 * len(prompts_of(office)["role/synthesizer", "attempt/1/call/1"]) < len(SURVEY)
     for place in (worker, judge, ("role/synthesizer", "attempt/1/call/1")):
-        told = prompts_of(office)[place]
-        assert REQUEST.encode() in told
-        assert b"bytes are left out where it says so" in told
+        data = prompts_of(office)[place]
+        assert REQUEST.encode() in data
+        assert b"bytes are left out where it says so" in data
     assert office.findings() == ()
     assert play(office, tmp_path) == []
 
@@ -498,8 +498,8 @@ def test_a_run_keeps_the_prompts_of_the_release_that_accepted_it(
 ) -> None:
     """It goes on after an upgrade. A short request has the same prompts in both versions."""
     for run, version in (("before", 4), ("now", PROMPT_VERSION)):
-        order = RunRequest(request_text, None, policy_of(version))
-        accept_run(office.ledger, run, order, PERSON)
+        request = RunRequest(request_text, None, policy_of(version))
+        accept_run(office.ledger, run, request, PERSON)
         assert office.work(run).outcome is Outcome.OK
 
     before, now = prompts_of(office, "before"), prompts_of(office, "now")

@@ -135,11 +135,11 @@ class PowerUntil:
             raise Cut
 
 
-def broken_off(factory: StoreFactory, order: RunRequest, strand: str) -> Office:
+def broken_off(factory: StoreFactory, request: RunRequest, strand: str) -> Office:
     """Return who takes over from a worker that died after the verdict in a strand."""
     power = PowerUntil(Office(factory()), strand)
     first = Office(factory(), append=power.append)
-    first.accept(order)
+    first.accept(request)
     with pytest.raises(Cut):
         first.work()
     return Office(factory(), first.hands)
@@ -188,11 +188,11 @@ def test_an_effect_whose_arguments_were_erased_is_no_receipt_and_no_error(
 
 def test_whoever_takes_over_names_the_same_receipt(factory: StoreFactory, tmp_path: Path) -> None:
     """Two effects show the same; which one is named depends on nothing but the record."""
-    order = RunRequest("x", chain("b", "a", "c"), WRITING)
+    request = RunRequest("x", chain("b", "a", "c"), WRITING)
     other = StoreFactory(tmp_path / "other.db")
     unbroken = Office(other())
-    unbroken.do(order)
-    second = broken_off(factory, order, "task/c")
+    unbroken.do(request)
+    second = broken_off(factory, request, "task/c")
     second.work()
 
     assert receipt_of(unbroken) == receipt_of(second) != ""

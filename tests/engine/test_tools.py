@@ -53,9 +53,9 @@ def test_an_effect_is_meant_before_it_happens_and_told_after(factory: StoreFacto
 
     assert seen == [["attempt/1/call/1", "attempt/1/call/1/reply", "attempt/1/use/1"]]
     (intent,) = [(leaf, e) for leaf, e in office.told() if isinstance(e.facts, IntentFacts)]
-    (deed,) = office.hands.deeds
+    (invocation,) = office.hands.deeds
     assert office.body(intent[1], "arguments") == b"1"
-    assert (deed.key, deed.task, deed.run) == (intent[0].hex(), "a", RUN)
+    assert (invocation.key, invocation.task, invocation.run) == (intent[0].hex(), "a", RUN)
     assert outcomes(office) == [OutcomeFacts(Outcome.OK)]
     assert b"begin: pay, ok\neffect 1\n---" in office.prompt("a", 1)
     assert run.outcome is Outcome.OK
@@ -100,13 +100,13 @@ def test_a_tool_that_nobody_allowed_is_denied(office: Office, name: str) -> None
 
 def test_the_same_effect_in_a_later_attempt_is_not_had_again(office: Office) -> None:
     """The agent is given what came of it the first time, and the record says which that was."""
-    order = paying(
+    request = paying(
         ScriptStep("", use=(PAY, PAY, ToolCall("pay", "2"))),
         ScriptStep("bad", fail="503"),
         ScriptStep("", use=(ToolCall("pay", "2"), PAY)),
         ScriptStep("ok"),
     )
-    run = office.do(order)
+    run = office.do(request)
     intents = [(leaf.hex(), e) for leaf, e in office.told() if isinstance(e.facts, IntentFacts)]
     told = [(leaf.hex(), e.facts) for leaf, e in office.told() if isinstance(e.facts, OutcomeFacts)]
 
@@ -123,17 +123,17 @@ def test_an_effect_that_failed_may_be_tried_again(factory: StoreFactory) -> None
     """By a later attempt, under the key of the first: a tool that heeds it can tell."""
     replies = iter([CallReply(Outcome.FAILED), CallReply(Outcome.OK)])
     office = Office(factory(), Hands(at_deed=lambda _: next(replies)))
-    order = paying(
+    request = paying(
         ScriptStep("", use=(PAY,)),
         ScriptStep(fail="503"),
         ScriptStep("", use=(PAY,)),
         ScriptStep("ok"),
     )
-    run = office.do(order)
+    run = office.do(request)
 
     assert run.outcome is Outcome.OK
     assert [facts.outcome for facts in outcomes(office)] == [Outcome.FAILED, Outcome.OK]
-    assert len({deed.key for deed in office.hands.deeds}) == 1
+    assert len({invocation.key for invocation in office.hands.deeds}) == 1
 
 
 # Nobody knows
@@ -144,20 +144,20 @@ def die(_: ToolInvocation) -> CallReply | None:
     raise asyncio.CancelledError
 
 
-def broken(factory: StoreFactory, order: RunRequest) -> Office:
+def broken(factory: StoreFactory, request: RunRequest) -> Office:
     """Return the process that takes over from one that died in the middle of an effect."""
     first = Office(factory(), Hands(at_deed=die))
-    first.accept(order)
+    first.accept(request)
     with pytest.raises(asyncio.CancelledError):
         first.work()
     return Office(factory())
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [(Answer.APPROVE, b"pay, ok"), (Answer.REJECT, b"pay, failed")]
+    ("answer", "data"), [(Answer.APPROVE, b"pay, ok"), (Answer.REJECT, b"pay, failed")]
 )
 def test_an_effect_in_doubt_asks_a_person(
-    factory: StoreFactory, answer: Answer, told: bytes
+    factory: StoreFactory, answer: Answer, data: bytes
 ) -> None:
     """Approve: it happened.  Reject: it did not, and the agent may try again.  Never on our own."""
     office = broken(factory, paying())
@@ -174,7 +174,7 @@ def test_an_effect_in_doubt_asks_a_person(
         OutcomeFacts(Outcome.INDETERMINATE, Why.LOST),
         OutcomeFacts(happened, Why.LOST, "by-decision"),
     ]
-    assert b"begin: " + told + b"\n\n---" in office.prompt("a", 1)
+    assert b"begin: " + data + b"\n\n---" in office.prompt("a", 1)
     gate = next(e for e in office.entries() if e.kind == "gate.open/1")
     assert office.body(gate, "shown") == b"1", "the person sees what was about to be done"
     assert run.outcome is Outcome.OK
@@ -183,13 +183,13 @@ def test_an_effect_in_doubt_asks_a_person(
 
 def test_what_a_person_vouches_for_is_not_had_in_a_later_attempt(factory: StoreFactory) -> None:
     """A decision counts as much as an outcome."""
-    order = paying(
+    request = paying(
         ScriptStep("", use=(PAY,)),
         ScriptStep(fail="503"),
         ScriptStep("", use=(PAY,)),
         ScriptStep("ok"),
     )
-    office = broken(factory, order)
+    office = broken(factory, request)
     office.work()
     office.decide("effect/a/1", Answer.APPROVE)
     run = office.work()
@@ -202,13 +202,13 @@ def test_what_a_person_vouches_for_is_not_had_in_a_later_attempt(factory: StoreF
 
 def test_what_a_person_denies_may_be_had_in_a_later_attempt(factory: StoreFactory) -> None:
     """It did not happen, so it can."""
-    order = paying(
+    request = paying(
         ScriptStep("", use=(PAY,)),
         ScriptStep(fail="503"),
         ScriptStep("", use=(PAY,)),
         ScriptStep("ok"),
     )
-    office = broken(factory, order)
+    office = broken(factory, request)
     office.work()
     office.decide("effect/a/1", Answer.REJECT)
     run = office.work()
@@ -276,9 +276,9 @@ class Slow(Hands):
 
     ended = False
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Take very long."""
-        self.deeds.append(deed)
+        self.deeds.append(invocation)
         try:
             await asyncio.sleep(30)
         finally:
@@ -312,8 +312,8 @@ def test_a_stop_ends_a_tool_and_leaves_the_question(factory: StoreFactory) -> No
 def test_a_deadline_ends_a_tool(factory: StoreFactory) -> None:
     """Time is up for tools as it is for calls."""
     office = Office(factory(), hands := Slow())
-    order = paying()
-    limited = RunRequest(order.request, order.plan, order.policy, RunBudget(milliseconds=300))
+    request = paying()
+    limited = RunRequest(request.request, request.plan, request.policy, RunBudget(milliseconds=300))
     run = office.do(limited)
 
     assert hands.ended
@@ -331,9 +331,9 @@ class Telltale(Hands):
 
     office: Office
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Return only when the stop is on record."""
-        reply = await super().invoke(deed)
+        reply = await super().invoke(invocation)
         cancel_run(self.office.ledger, RUN, PERSON)
         await until(lambda: read_run(self.office.ledger, RUN).stopped is not None)
         return reply
@@ -373,10 +373,10 @@ def test_an_effect_is_had_at_most_once_whatever_dies(
         office.decide("effect/a/1", Answer.APPROVE)
         run = office.work()
 
-    known = commit == 4 and persisted
+    is_known = commit == 4 and persisted
     assert run.outcome is Outcome.OK
     assert len(office.hands.deeds) == (0 if (commit, persisted) == (3, True) else 1)
     assert asked == ((commit, persisted) in {(3, True), (4, False)})
     assert outcomes(office)[0].outcome is (
-        Outcome.OK if known or (commit, persisted) == (3, False) else Outcome.INDETERMINATE
+        Outcome.OK if is_known or (commit, persisted) == (3, False) else Outcome.INDETERMINATE
     )

@@ -174,9 +174,9 @@ def fetched(log: Path, folder: Path) -> Path:
     tiles = [path for path in (folder / "tile").rglob("*") if path.is_file()]
     with project(log.parent, None) as made, serving(made) as there:
         for path in (folder / "checkpoint", *tiles):
-            found = there.client.get(f"/tlog/{path.relative_to(folder)}")
-            assert found.status_code == 200, found.text
-            path.write_bytes(found.content)
+            response = there.client.get(f"/tlog/{path.relative_to(folder)}")
+            assert response.status_code == 200, response.text
+            path.write_bytes(response.content)
     return folder
 
 

@@ -120,9 +120,9 @@ class Given:
 
     def order(self, slow: Mapping[str, int]) -> RunRequest:
         """Return an order for the same session."""
-        said = {option: read_script(file.read_bytes()) for option, file in self.scripts.items()}
+        document = {option: read_script(file.read_bytes()) for option, file in self.scripts.items()}
         given = yaml.safe_load(self.config.read_bytes())
-        return scripted(given, said["--script"], said.get("--selector-script"), slow)
+        return scripted(given, document["--script"], document.get("--selector-script"), slow)
 
 
 @dataclass(frozen=True)
@@ -343,12 +343,12 @@ def test_the_reference_counts_what_we_count(held: Path) -> None:
     check_counts(compute_metrics((held / "artifact.json").read_bytes()), theirs)
 
 
-def check_counts(one: SymposiumMetrics, other: SymposiumMetrics) -> None:
+def check_counts(symposium_metrics: SymposiumMetrics, other: SymposiumMetrics) -> None:
     """Check that both count the same, but for the queue.
 
     It takes requests that can be put to nobody for ones that wait.
     """
-    ours, theirs = msgspec.to_builtins(one), msgspec.to_builtins(other)
+    ours, theirs = msgspec.to_builtins(symposium_metrics), msgspec.to_builtins(other)
     queue, latency = "deferred_queue_length_max", "latency_per_invocation"
     assert ours.pop(queue) <= theirs.pop(queue)
     # It subtracts seconds since 1970, and has no microseconds left.

@@ -143,27 +143,27 @@ def standalone_accepts(history: History, bundle: Path) -> bool:
 def test_a_history_verifies_and_says_what_it_said(history: History) -> None:
     """The first command after an upgrade may be the verification: it must hold, to the byte."""
     history.upgrade()
-    known = history.expected
+    expected = history.expected
     with Forum(history.settings) as forum:
         report = forum.log.verify(forum.log.read_trust())
-        note = forum.ledger.find_entry(known["note"])
-        erased = forum.ledger.find_entry(known["redacted"])
+        note = forum.ledger.find_entry(expected["note"])
+        erased = forum.ledger.find_entry(expected["redacted"])
         body = forum.store.body(note.position, "text")
-        said = b"".join(body.read()) if body else b""
+        data = b"".join(body.read()) if body else b""
         access = forum.access.read_access()
 
     assert report.ok, report.findings
     assert (report.origin, report.size, report.root) == (
-        known["origin"],
-        known["size"],
-        known["root"],
+        expected["origin"],
+        expected["size"],
+        expected["root"],
     )
     assert report.bodies.redacted == 1
-    assert "\N{WATER WAVE}" in said.decode()
+    assert "\N{WATER WAVE}" in data.decode()
     assert erased.entry.bodies["text"].h
-    assert known["key"] in access.granted
-    assert known["key"] not in access.revoked
-    assert known["revoked_key"] in access.revoked
+    assert expected["key"] in access.granted
+    assert expected["key"] not in access.revoked
+    assert expected["revoked_key"] in access.revoked
 
 
 def test_the_bundle_of_a_history_verifies(history: History) -> None:
@@ -268,15 +268,15 @@ def test_processes_of_the_release_before_work_on_beside_an_upgrade(
 def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
     """What was accepted is carried out, whichever release accepted it."""
     history.upgrade()
-    known = history.expected
+    expected = history.expected
     with Forum(history.settings) as forum:
-        (waits,) = forum.reads.read_run(known["waiting_run"]).open_gates
-        forum.runs.decide_gate(known["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
-        forum.runs.resume(known["waiting_run"])
+        (waits,) = forum.reads.read_run(expected["waiting_run"]).open_gates
+        forum.runs.decide_gate(expected["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
+        forum.runs.resume(expected["waiting_run"])
         with forum.runs.run_worker():
-            states = [end_of(forum, known[name]) for name in ("waiting_run", "accepted_run")]
+            states = [end_of(forum, expected[name]) for name in ("waiting_run", "accepted_run")]
         exported = {
-            name: forum.log.export(known[name])
+            name: forum.log.export(expected[name])
             for name in ("run", "council", "waiting_run", "accepted_run")
         }
         report = forum.log.verify(forum.log.read_trust())
@@ -285,7 +285,7 @@ def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
     # What was done before the upgrade was not done again.
     assert [len(states[0].tasks[name].calls) for name in ("facts", "count", "report")] == [1, 1, 1]
     assert report.ok, report.findings
-    assert report.size > known["size"]
+    assert report.size > expected["size"]
     for name, data in exported.items():
         (history.home / f"{name}.zip").write_bytes(data)
         assert verify_bundle(data, KINDS, history.trust).ok
@@ -297,8 +297,8 @@ def worker(
     history: History, words: list[str], environ: Mapping[str, str], log: Path
 ) -> "Iterator[subprocess.Popen[bytes]]":
     """Run a worker of some release for a while."""
-    with log.open("ab") as said:
-        process = subprocess.Popen(words, cwd=history.home, env=environ, stderr=said)
+    with log.open("ab") as writer:
+        process = subprocess.Popen(words, cwd=history.home, env=environ, stderr=writer)
     try:
         yield process
     finally:

@@ -153,8 +153,8 @@ def write_ledger(release: Release, home: Path, database: str | None) -> dict[str
         return release.call(home, database, *words, status=status).stdout.strip()
 
     def ask(*words: str, status: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(forum(*words, "--json", status=status))
-        return found
+        document: dict[str, Any] = json.loads(forum(*words, "--json", status=status))
+        return document
 
     (home / "forum.toml").write_text(PROJECT)
     (home / "plan.toml").write_text(PLAN)

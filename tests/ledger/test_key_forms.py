@@ -35,8 +35,8 @@ def test_other_texts_are_none(text: str) -> None:
 def test_one_module_says_what_keys_look_like() -> None:
     """A second list would miss what is added to the first."""
     form = re.compile(r"PRIVATE\\?\+KEY\\?\+|forum/write-key/1|forum-operator_")
-    found = {path.name for path in SOURCE.rglob("*.py") if form.search(path.read_text())}
-    assert found == {
+    texts = {path.name for path in SOURCE.rglob("*.py") if form.search(path.read_text())}
+    assert texts == {
         "access.py",
         "key_forms.py",
         "state_files.py",

@@ -54,11 +54,11 @@ def test_an_entry_is_found_by_index_id_and_position(office: Office) -> None:
     Sequencer(office.store).drain()
     record = chain.records[7]
     names = ["7", record.leaf.hex(), record.leaf.hex()[:17], "run/a/b/7"]
-    found = [office.ledger.find_entry(name) for name in names]
+    located_entries = [office.ledger.find_entry(name) for name in names]
     beginnings = [leaf.hex()[:4] for leaf in leaves_of(office.store)]
     shared = next(b for b in beginnings if beginnings.count(b) > 1 and not b.isdecimal())
 
-    assert [(f.index, f.data, f.leaf, f.position) for f in found] == [
+    assert [(f.index, f.data, f.leaf, f.position) for f in located_entries] == [
         (7, record.data, record.leaf, record.position)
     ] * 4
     with pytest.raises(AmbiguousEntry, match=shared):
@@ -69,9 +69,9 @@ def test_an_entry_without_an_index_is_found_by_its_position(office: Office) -> N
     """Durable is recorded; whoever has just written must be able to see it."""
     chain = Chain(office.factory.origin)
     office.store.append(chain.take(2))
-    found = office.ledger.find_entry("run/main/1")
+    located_entry = office.ledger.find_entry("run/main/1")
 
-    assert (found.index, found.data) == (None, chain.records[1].data)
+    assert (located_entry.index, located_entry.data) == (None, chain.records[1].data)
     with pytest.raises(NotYetSigned):
         office.ledger.prove_entry(0)
 

@@ -259,9 +259,9 @@ def test_a_restored_database_is_not_signed(restored: World, entries: int) -> Non
     before = list(restored.store.checkpoints())
 
     for call in (restored.publisher(Honest()).publish, restored.publisher().sign):
-        with pytest.raises(RollbackDetected, match="forum ledger epoch") as told:
+        with pytest.raises(RollbackDetected, match="forum ledger epoch") as info:
             call()
-        assert (told.value.signed, told.value.found) == (5, 3 + entries)
+        assert (info.value.signed, info.value.found) == (5, 3 + entries)
     assert restored.key.texts == signed
     assert list(restored.store.checkpoints()) == before
 
@@ -301,10 +301,10 @@ def test_a_publisher_compares_what_it_signed_with_a_database_that_was_replaced(
     signed, world.store = list(world.key.texts), other()
     world.grow(entries, "another")
 
-    with pytest.raises(RollbackDetected) as told:
+    with pytest.raises(RollbackDetected) as info:
         publisher.sign()
 
-    assert (told.value.signed, told.value.found) == (5, 3 + entries)
+    assert (info.value.signed, info.value.found) == (5, 3 + entries)
     assert world.key.texts == signed
     factory.close()
     other.close()
@@ -537,9 +537,9 @@ def test_a_clock_that_disagrees_with_others_is_named_when_something_is_written(
 ) -> None:
     """What is recorded with a wrong time keeps it; whoever writes should hear of it at once."""
     publish_at(world, T0, Clocked(T0))
-    told = publish_at(world, now, Clocked(witness)).clock_warnings
+    clock_warnings = publish_at(world, now, Clocked(witness)).clock_warnings
 
     # The databases of these tests have the time of today.
-    assert any("the database's" in warning for warning in told)
+    assert any("the database's" in warning for warning in clock_warnings)
     for name in names:
-        assert any(name in warning for warning in told)
+        assert any(name in warning for warning in clock_warnings)

@@ -267,10 +267,10 @@ def test_many_bodies_are_erased_in_batches(office: Office, monkeypatch: pytest.M
     assert all(len(e.facts.bodies) <= MAX_REDACTED_BODIES for e in redactions)
     reached, ends = set(), [parent for entry in redactions for parent in entry.parents]
     while ends:
-        found = office.ledger.find_entry(ends.pop())
-        reached.add(found.leaf)
-        if found.entry.kind == "join/1":
-            ends += found.entry.parents
+        located_entry = office.ledger.find_entry(ends.pop())
+        reached.add(located_entry.leaf)
+        if located_entry.entry.kind == "join/1":
+            ends += located_entry.entry.parents
     assert reached.issuperset(exports)
     # Another process finds everything done.
     office.scan = office.make_scan()

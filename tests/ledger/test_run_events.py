@@ -121,12 +121,12 @@ def test_what_is_sequenced_while_a_feed_reads_comes_in_order(store_factory: Stor
     record(store, cause, effect)
 
     def strand(run: str, name: str, start: int = 0) -> Iterator[bytes]:
-        found = list(store.read_strand(run, name, start))
+        strand = list(store.read_strand(run, name, start))
         if name == "a" and len(cause.records) == 1:
             store.append([cause.next()])
             store.append([effect.next(cause.records[-1].leaf)])
             Sequencer(store).drain()
-        return iter(found)
+        return iter(strand)
 
     following = RunEventReader(Wrapped(store, read_strand=strand), "run")
     indexes = [[entry.index for entry in following.read_new()] for _ in range(2)]
@@ -150,10 +150,10 @@ def test_a_read_that_fails_half_way_is_made_up_for(
         for _ in range(2):
             record(store, *chains)
             try:
-                found = following.read_new()
+                sequenced_entries = following.read_new()
             except Stopped:
-                found = following.read_new()
-            indexes += [entry.index for entry in found]
+                sequenced_entries = following.read_new()
+            indexes += [entry.index for entry in sequenced_entries]
 
         assert indexes == list(range(size, size + 6))
         if not fuse.reached:

@@ -76,11 +76,11 @@ def forms_of(value: bytes) -> set[bytes]:
         quote(value, safe="").encode(),
     }
     try:
-        said = value.decode()
+        text = value.decode()
     except UnicodeDecodeError:
         return forms
     for inner, outer in product((True, False), repeat=2):
-        once = json.dumps(said, ensure_ascii=inner)[1:-1]
+        once = json.dumps(text, ensure_ascii=inner)[1:-1]
         forms |= {once.encode(), json.dumps(once, ensure_ascii=outer)[1:-1].encode()}
     return forms
 
@@ -124,12 +124,12 @@ def test_every_secret_is_hidden_and_all_else_stays(case: tuple[dict[str, bytes],
 
 
 @given(secrets_, st.text())
-def test_a_text_is_masked_like_its_bytes(secrets: dict[str, bytes], said: str) -> None:
+def test_a_text_is_masked_like_its_bytes(secrets: dict[str, bytes], text: str) -> None:
     """A text with a secret at its end says so, and one without is as it was."""
     mask = SecretMask.from_secrets(secrets)
 
     for value in secrets.values():
-        whole = said + value.decode(errors="ignore")
+        whole = text + value.decode(errors="ignore")
         assert mask.mask_text(whole).encode() == replaced(whole.encode(), secrets)
     assert mask.mask_text("a lone \udc80") == "a lone \udc80"
 

@@ -70,7 +70,7 @@ def expected_error(recorded: list[str], loaded: int, steps: list[str]) -> type[E
 
     So many of the recorded it knows of already; the rest it finds when its position is taken.
     """
-    if any(found != asked for found, asked in zip(recorded, steps, strict=False)):
+    if any(text != asked for text, asked in zip(recorded, steps, strict=False)):
         return StepMismatch
     return ConcurrentUpdate if loaded < len(recorded) < len(steps) else None
 
@@ -156,9 +156,9 @@ class StrandMachine(RuleBasedStateMachine):
             assert fate != "commits"
             assert len(self.stored(strand.name)) == len(before) + persisted
             return
-        except (ConcurrentUpdate, StepMismatch) as told:
+        except (ConcurrentUpdate, StepMismatch) as concurrent_update:
             # It stops, and is started again.
-            error = type(told)
+            error = type(concurrent_update)
             writer.strand, writer.done = self.started(strand.name, 0).strand, 0
 
         assert error is expected_error(ahead, loaded, steps)
@@ -232,13 +232,13 @@ class StrandMachine(RuleBasedStateMachine):
         sequenced = entries_of(self.reader)
         waiting = [data for data in self.reader.unsequenced_entries() if data]
         stored = [data for name in STRANDS for data in self.stored(name)]
-        order: dict[str, list[bytes]] = {name: [] for name in STRANDS}
+        document: dict[str, list[bytes]] = {name: [] for name in STRANDS}
         for data in (*sequenced, *waiting):
-            order[LEDGER_KINDS.read(data).strand].append(data)
+            document[LEDGER_KINDS.read(data).strand].append(data)
 
         assert self.reader.head().root == compute_root([leaf_of(data) for data in sequenced])
         assert sorted([*sequenced, *waiting]) == sorted(stored)
-        assert all(order[name] == self.stored(name) for name in STRANDS)
+        assert all(document[name] == self.stored(name) for name in STRANDS)
 
     @invariant()
     def nobody_writes_behind_a_successor(self) -> None:

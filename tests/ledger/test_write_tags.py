@@ -116,7 +116,7 @@ def test_a_row_that_no_writer_wrote_is_set_aside_and_the_rest_goes_on(
     rest = world.drain()
 
     assert (sequenced, rest) == (1, 2)
-    assert [found.row.position for found in world.store.quarantined_rows()] == [
+    assert [quarantined_row.row.position for quarantined_row in world.store.quarantined_rows()] == [
         Position("run", "main", 0)
     ]
     assert world.store.count_quarantined() == 1
@@ -170,12 +170,14 @@ def test_the_signer_reads_what_it_signs_as_the_sequencer_does(
     """Whoever has the database sequences too; honest rows of every age are signed."""
     world = Writers(store_factory, enforced=False)
     guard = FileCheckpointStore(tmp_path / "guard")
-    known: list[WriteKeys] = [world.keys]
+    write_keyses: list[WriteKeys] = [world.keys]
     sequencer = Sequencer(world.store)
 
     def sign(keys: WriteKeys) -> bytes:
         key, policy = key_of(world.store.origin), WitnessPolicy((), (), (), "none")
-        signer = Publisher(world.store, key, guard, policy, keys=keys, reload=lambda: known[0])
+        signer = Publisher(
+            world.store, key, guard, policy, keys=keys, reload=lambda: write_keyses[0]
+        )
         return signer.sign()
 
     # A release before tags wrote it, and tags are not demanded yet.
@@ -185,11 +187,13 @@ def test_the_signer_reads_what_it_signs_as_the_sequencer_does(
     # It waits for its signature while tags begin to be demanded.
     world.forge("old")
     sequencer.drain()
-    enforced = known[0] = WriteKeys(world.keys.origin, world.keys.keys, world.store.head().size)
+    enforced = write_keyses[0] = WriteKeys(
+        world.keys.origin, world.keys.keys, world.store.head().size
+    )
     sign(enforced)
     # Another process rotated the write key after this one started.
     rotated = WriteKeys(enforced.origin, (WriteKey(b"r" * 32), *enforced.keys), 0)
-    known[0] = rotated
+    write_keyses[0] = rotated
     world.ledger_with(rotated).open_run("rotated", "agent:honest")
     sequencer.drain()
     size = parse_checkpoint(sign(enforced)).size

@@ -71,12 +71,12 @@ def _play(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_a_ledger_waits_for_no_queue_of_another() -> None:
     """The queue of one client is as long as it likes; whoever comes next has the next turn."""
-    order: list[str] = []
+    texts: list[str] = []
 
     async def hold(slots: FairSlots, client: Requester, end: asyncio.Event) -> None:
         current_client.set(client)
         async with slots.hold():
-            order.append(f"{client.ledger}{client.key}")
+            texts.append(f"{client.ledger}{client.key}")
             await end.wait()
 
     async def play() -> None:
@@ -87,15 +87,15 @@ def test_a_ledger_waits_for_no_queue_of_another() -> None:
         crowd = [asyncio.create_task(hold(slots, Requester("a", "1"), rest)) for _ in range(50)]
         crowd.append(asyncio.create_task(hold(slots, Requester("a", "2"), rest)))
         await asyncio.sleep(0)
-        assert order == ["a1"], "one slot is left for other ledgers"
+        assert texts == ["a1"], "one slot is left for other ledgers"
         await asyncio.create_task(hold(slots, Requester("b", "1"), rest))
-        assert order == ["a1", "b1"]
+        assert texts == ["a1", "b1"]
         first.set()
         await asyncio.gather(busy, *crowd)
 
     _play(play)
-    assert order.index("a2") <= 4, "a key waits for no queue of another key"
-    assert len(order) == 53
+    assert texts.index("a2") <= 4, "a key waits for no queue of another key"
+    assert len(texts) == 53
 
 
 def test_whoever_gives_up_waiting_leaves_no_slot_behind() -> None:

@@ -125,8 +125,8 @@ async def _end(server: asyncio.Server) -> None:
 
 def refuse(status: int, body: bytes = b"{}", **headers: str) -> Answer:
     """Return another status than 200."""
-    told = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    return (_HEAD % (status, told.encode()), body)
+    text = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return (_HEAD % (status, text.encode()), body)
 
 
 def in_one_piece(body: dict[str, Any], kind: str = "application/json") -> Answer:
@@ -136,15 +136,15 @@ def in_one_piece(body: dict[str, Any], kind: str = "application/json") -> Answer
 
 def events(*told: bytes | dict[str, Any]) -> Answer:
     """Return server-sent events."""
-    return (EVENTS, *(event(one) for one in told))
+    return (EVENTS, *(event(data) for data in told))
 
 
-def event(told: bytes | dict[str, Any]) -> bytes:
+def event(data: bytes | dict[str, Any]) -> bytes:
     """Return one server-sent event."""
-    if isinstance(told, bytes):
-        return b"data: %s\n\n" % told
-    name = f"event: {told['type']}\n" if "type" in told else ""
-    return f"{name}data: {json.dumps(told)}\n\n".encode()
+    if isinstance(data, bytes):
+        return b"data: %s\n\n" % data
+    name = f"event: {data['type']}\n" if "type" in data else ""
+    return f"{name}data: {json.dumps(data)}\n\n".encode()
 
 
 GOOD_USAGE = {
@@ -162,15 +162,15 @@ def say(
     usage: Any = None,  # noqa: ANN401  # whatever a provider may say
 ) -> Answer:
     """Return a complete answer, in pieces; the arguments of uses are JSON."""
-    told = GOOD_USAGE[api] if usage is None else usage
+    document = GOOD_USAGE[api] if usage is None else usage
     pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
     match api:
         case Api.CHAT:
-            return events(*_chat(pieces, uses, finish or "stop", told), b"[DONE]")
+            return events(*_chat(pieces, uses, finish or "stop", document), b"[DONE]")
         case Api.RESPONSES:
-            return events(*_responses(pieces, uses, finish, told))
+            return events(*_responses(pieces, uses, finish, document))
         case Api.ANTHROPIC:
-            return events(*_messages(pieces, uses, finish or "end_turn", told))
+            return events(*_messages(pieces, uses, finish or "end_turn", document))
 
 
 def _chat(

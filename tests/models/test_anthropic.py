@@ -46,8 +46,8 @@ def test_a_call_is_put_into_the_words_of_the_api(monkeypatch: pytest.MonkeyPatch
     said, *asked = full["messages"][1]["content"]
     assert said == {"type": "text", "text": "I will."}
     assert [made["input"] for made in asked] == [{"to": "all"}, {"input": "sent"}]
-    told = full["messages"][2]["content"]
-    assert [(one["tool_use_id"], one["content"]) for one in told] == [
+    content = full["messages"][2]["content"]
+    assert [(one["tool_use_id"], one["content"]) for one in content] == [
         (asked[0]["id"], "mailed"), (asked[1]["id"], "noted"),
     ]  # fmt: skip
     assert (full["system"], full["max_tokens"], full["temperature"]) == ("Be brief.", 55, 0)

@@ -141,6 +141,6 @@ def test_an_option_that_would_be_dropped_is_refused() -> None:
 )
 def test_whoever_sends_a_key_without_tls_is_told(url: str, *, told: bool) -> None:
     """It is allowed, for a network may be somebody's own; but nobody does it unawares."""
-    found = describe_agent(Chat(url, "m", key_env="SOME_KEY", input_usd=0, output_usd=0))
+    agent_inspection = describe_agent(Chat(url, "m", key_env="SOME_KEY", input_usd=0, output_usd=0))
 
-    assert ("without TLS" in found.warning) == told
+    assert ("without TLS" in agent_inspection.warning) == told

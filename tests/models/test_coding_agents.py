@@ -148,8 +148,8 @@ def test_only_settings_of_a_coding_agent_are_inherited(
         patch.setenv(f"MY_{name}", "x")
         environment = coding_agent_environment()
 
-    known = {setting for agent in CLI_AGENTS.values() for setting in agent.settings}
-    assert (name in environment) == (name in known)
+    texts = {setting for agent in CLI_AGENTS.values() for setting in agent.settings}
+    assert (name in environment) == (name in texts)
     assert f"MY_{name}" in environment
 
 
@@ -244,9 +244,9 @@ def test_the_next_program_answers_where_one_cannot(machine: Machine) -> None:
     reply = ask(agent)
 
     assert (reply.outcome, output_of(reply), reply.model) == (Outcome.OK, b"Hello.", "gemini-x")
-    told = error_of(reply).decode().splitlines()
-    assert "codex did not answer (not-found)" in told[0]
-    assert told[1:] == ["claude did not answer (exit 1): Not logged in", "gemini answered"]
+    texts = error_of(reply).decode().splitlines()
+    assert "codex did not answer (not-found)" in texts[0]
+    assert texts[1:] == ["claude did not answer (exit 1): Not logged in", "gemini answered"]
     assert reply.spent == Amount(502_500 + 7, 52 + 40, 1), "the failed call was billed"
     assert CommandModel(agent).bound(call_of()) == Amount(21, 0, 1)
 

@@ -118,12 +118,12 @@ def test_a_child_that_keeps_the_output_open_holds_nobody_up(*, escapes: bool) ->
     script = f"from subprocess import Popen; print({child}.pid, 'done', flush=True)"
     began = monotonic()
     reply = run(Command((sys.executable, "-ISWignore", "-c", script)))
-    took, (pid, said) = monotonic() - began, read(reply.output).split()
+    took, (pid, data) = monotonic() - began, read(reply.output).split()
     if escapes:
         os.kill(int(pid), signal.SIGKILL)
 
     assert took < 20
-    assert (reply.outcome, said) == (Outcome.OK, b"done")
+    assert (reply.outcome, data) == (Outcome.OK, b"done")
     wait_until(lambda: not lives(int(pid)))
 
 
@@ -289,9 +289,9 @@ def test_a_program_may_say_as_much_as_is_kept() -> None:
 
 def test_output_is_kept_byte_for_byte() -> None:
     """The ledger commits to what was said, not to what it looks like as text."""
-    said = bytes(range(256)) + b"\xff\xfe\r\n\0"
+    data = bytes(range(256)) + b"\xff\xfe\r\n\0"
 
-    assert read(run(Command(("cat",)), said).output) == said
+    assert read(run(Command(("cat",)), data).output) == data
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def tool_says(argv: tuple[str, ...]) -> Awaitable[CallReply]:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "document"),
     [
         (model_says, {"FORUM_RUN": "run-1", "FORUM_TASK": "task-1"}),
         (tool_says, {"FORUM_RUN": "run-1", "FORUM_TASK": "task-1", "FORUM_KEY": "key-1"}),
@@ -423,7 +423,7 @@ def tool_says(argv: tuple[str, ...]) -> Awaitable[CallReply]:
 )
 def test_a_program_is_told_whose_it_is_but_no_secrets(
     says: Callable[[tuple[str, ...]], Awaitable[CallReply]],
-    told: dict[str, str],
+    document: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who finds it can find the run; who controls it cannot write to the ledger."""
@@ -436,9 +436,9 @@ def test_a_program_is_told_whose_it_is_but_no_secrets(
         return read((await says(("env",))).output)
 
     lines = asyncio.run(environment()).decode().splitlines()
-    found = dict(line.split("=", 1) for line in lines if line.startswith("FORUM_"))
+    members = dict(line.split("=", 1) for line in lines if line.startswith("FORUM_"))
 
-    assert found == told | {"FORUM_POLICY_FILE": "of the worker"}
+    assert members == document | {"FORUM_POLICY_FILE": "of the worker"}
 
 
 def test_a_tool_is_given_the_secrets_that_its_owner_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,9 +447,11 @@ def test_a_tool_is_given_the_secrets_that_its_owner_named(monkeypatch: pytest.Mo
         monkeypatch.setenv(name, "of the worker")
 
     async def environment() -> bytes:
-        deed = ToolInvocation("run-1", "task-1", "outcome/1", "tool", BytesContent(b""), "key-1")
+        invocation = ToolInvocation(
+            "run-1", "task-1", "outcome/1", "tool", BytesContent(b""), "key-1"
+        )
         return read(
-            (await CommandTool(ToolSpec(("env",), env=("SHOP_TOKEN",))).invoke(deed)).output
+            (await CommandTool(ToolSpec(("env",), env=("SHOP_TOKEN",))).invoke(invocation)).output
         )
 
     lines = asyncio.run(environment()).decode().splitlines()
@@ -463,10 +465,10 @@ def test_a_tool_gets_its_arguments_and_a_deadline() -> None:
     """It is run like an agent, but is nobody who is paid by the call."""
 
     async def use(argv: tuple[str, ...]) -> CallReply:
-        deed = ToolInvocation(
+        invocation = ToolInvocation(
             "run-1", "task-1", "outcome/1", "tool", BytesContent(b"--to all"), "key-1"
         )
-        return await CommandTool(ToolSpec(argv, seconds=1)).invoke(deed)
+        return await CommandTool(ToolSpec(argv, seconds=1)).invoke(invocation)
 
     done, hung = (asyncio.run(use(argv)) for argv in (("cat",), ("sleep", "60")))
 

@@ -17,10 +17,10 @@ from tests.models.asking import use_tool
 
 def use(path: Path | str, seconds: int = 30) -> CallReply:
     """Ask for the digest of a file."""
-    deed = ToolInvocation(
+    invocation = ToolInvocation(
         "run-1", "task-1", "use/1/outcome", "digest", BytesContent(os.fsencode(f"{path}\n")), "key"
     )
-    return use_tool(ToolSpec(("forum:digest",), seconds=seconds), deed)
+    return use_tool(ToolSpec(("forum:digest",), seconds=seconds), invocation)
 
 
 def test_a_file_is_told_by_its_digest_and_size(tmp_path: Path) -> None:
@@ -29,8 +29,8 @@ def test_a_file_is_told_by_its_digest_and_size(tmp_path: Path) -> None:
     file.write_bytes(bytes(3_000_001))
     reply = use(file)
 
-    told = f"sha256:{sha256(bytes(3_000_001)).hexdigest()} 3000001"
-    assert (reply.outcome, b"".join(reply.output.chunks()).decode()) == (Outcome.OK, told)
+    text = f"sha256:{sha256(bytes(3_000_001)).hexdigest()} 3000001"
+    assert (reply.outcome, b"".join(reply.output.chunks()).decode()) == (Outcome.OK, text)
 
 
 def test_what_is_not_a_file_has_no_digest(tmp_path: Path) -> None:

@@ -101,16 +101,16 @@ def test_a_program_is_heard_letter_by_whole_letter(tmp_path: Path) -> None:
     assert output_of(reply) == b"caf\xc3\xa9 \xff"
 
 
-@pytest.mark.parametrize("said", ["one two  three\n", " \n", "", "x"])
+@pytest.mark.parametrize("text", ["one two  three\n", " \n", "", "x"])
 @pytest.mark.parametrize("milliseconds", [0, 100])
-def test_a_script_is_heard_word_by_word_if_it_takes_its_time(said: str, milliseconds: int) -> None:
+def test_a_script_is_heard_word_by_word_if_it_takes_its_time(text: str, milliseconds: int) -> None:
     """All of it, in the time that the script says."""
     began = monotonic()
-    heard, output = listen(Scripted({"*": (ScriptStep(said, milliseconds=milliseconds),)}))
+    heard, output = listen(Scripted({"*": (ScriptStep(text, milliseconds=milliseconds),)}))
 
     assert milliseconds <= 1000 * (monotonic() - began)
-    assert "".join(heard) == said == output.decode()
-    assert len(heard) == (len(said.split()) if milliseconds and said.strip() else bool(said))
+    assert "".join(heard) == text == output.decode()
+    assert len(heard) == (len(text.split()) if milliseconds and text.strip() else bool(text))
 
 
 def test_a_script_that_is_out_of_time_says_nothing() -> None:

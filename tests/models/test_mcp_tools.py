@@ -144,12 +144,12 @@ def test_a_server_knows_only_what_it_is_told(monkeypatch: pytest.MonkeyPatch) ->
     for name in (CANARY, "GIVEN", "PGPASSWORD"):
         monkeypatch.setenv(name, name.lower())
     server = McpServer(FRIENDLY.argv, env=("GIVEN", "PGPASSWORD", "NOT_THERE"))
-    told = json.loads(read(use(server, "environment").output))
+    document = json.loads(read(use(server, "environment").output))
 
     # No FORUM_KEY: the server has many calls, and a key of an earlier one would be wrong.
     own = {"FORUM_RUN": "run-1", "FORUM_TASK": "task-1"}
-    assert told.keys() - {"PATH", "HOME", "LANG", "LC_CTYPE"} == {"GIVEN", *own}
-    assert told.items() >= own.items()
+    assert document.keys() - {"PATH", "HOME", "LANG", "LC_CTYPE"} == {"GIVEN", *own}
+    assert document.items() >= own.items()
 
 
 @pytest.mark.slow

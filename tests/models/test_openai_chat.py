@@ -337,8 +337,8 @@ def test_a_key_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert (reply.outcome, reply.code, reply.spent) == (Outcome.DENIED, "no-key", NO_COST)
     assert b"set the variable FORUM_TEST_KEY" in error_of(missing)
     assert b"two" not in error_of(broken)
-    said = [seen.headers["authorization"] for seen in provider.seen]
-    assert said == [f"Bearer {CANARY}", "Bearer sk-of-the-file"]
+    authorizations = [seen.headers["authorization"] for seen in provider.seen]
+    assert authorizations == [f"Bearer {CANARY}", "Bearer sk-of-the-file"]
 
 
 @pytest.mark.parametrize(

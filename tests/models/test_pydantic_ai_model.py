@@ -67,12 +67,12 @@ def test_a_call_is_put_into_the_words_of_the_library() -> None:
     ask(answer, call_of(turns=CONVERSATION, offers=(MAIL, NOTE), schema=FORM))
 
     ((messages, info),) = asked
-    told, said, results = messages
-    assert isinstance(told, ModelRequest)
+    model_request, request, results = messages
+    assert isinstance(model_request, ModelRequest)
     assert isinstance(results, ModelRequest)
-    assert [part.part_kind for part in told.parts] == ["system-prompt", "user-prompt"]
-    assert [part.part_kind for part in said.parts] == ["text", "tool-call", "tool-call"]
-    calls = [part for part in said.parts if isinstance(part, ToolCallPart)]
+    assert [part.part_kind for part in model_request.parts] == ["system-prompt", "user-prompt"]
+    assert [part.part_kind for part in request.parts] == ["text", "tool-call", "tool-call"]
+    calls = [part for part in request.parts if isinstance(part, ToolCallPart)]
     assert [part.args for part in calls] == [{"to": "all"}, {"input": "sent"}]
     assert [(part.part_kind, getattr(part, "tool_call_id", "")) for part in results.parts] == [
         ("tool-return", part.tool_call_id) for part in calls
@@ -216,8 +216,8 @@ else:
 def test_what_is_said_is_heard_once_it_is_there() -> None:
     """The library is asked for whole answers: thoughts and wishes are not for those who listen."""
     heard: list[str] = []
-    wish = ToolCallPart("mail", {"to": "all"})
-    answer = ModelResponse([ThinkingPart("hm"), TextPart("Good day."), wish])
+    tool_call_part = ToolCallPart("mail", {"to": "all"})
+    answer = ModelResponse([ThinkingPart("hm"), TextPart("Good day."), tool_call_part])
     ask(lambda *_: answer, call_of(offers=(MAIL,), hear=heard.append))
 
     assert heard == ["Good day."]

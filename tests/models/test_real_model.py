@@ -69,16 +69,18 @@ def test_a_real_model_is_held_to_a_form(smollm2: str, api: Api) -> None:
 def test_a_real_model_uses_a_tool_and_tells_what_came_of_it(smollm2: str, api: Api) -> None:
     """A wish, a result, and the sentence about it: the whole way there and back."""
     spec = Chat(smollm2, MODEL, api, max_tokens=60)
-    told = PromptMessage(MessageRole.USER, b"Add two numbers: a 17, b 25")
-    wish = ask(spec, call_of(told.text, seconds=60, turns=(told,), offers=(ADD,)))
+    prompt_message = PromptMessage(MessageRole.USER, b"Add two numbers: a 17, b 25")
+    call_reply = ask(
+        spec, call_of(prompt_message.text, seconds=60, turns=(prompt_message,), offers=(ADD,))
+    )
     turns = (
-        told,
-        PromptMessage(MessageRole.AGENT, output_of(wish), wish.uses),
+        prompt_message,
+        PromptMessage(MessageRole.AGENT, output_of(call_reply), call_reply.uses),
         PromptMessage(MessageRole.TOOL, b"42"),
     )
-    reply = ask(spec, call_of(told.text, seconds=60, turns=turns, offers=(ADD,)))
+    reply = ask(spec, call_of(prompt_message.text, seconds=60, turns=turns, offers=(ADD,)))
 
-    (use,) = wish.uses
+    (use,) = call_reply.uses
     assert (use.tool, msgspec.json.decode(use.arguments)) == ("add", {"a": 17, "b": 25})
     assert (reply.outcome, reply.uses) == (Outcome.OK, ())
     assert b"42" in output_of(reply)

@@ -109,8 +109,8 @@ def sandbox_of(home: Path, lines: str = "") -> Sandbox:
 
 def use(tool: ToolSpec, sandbox: Sandbox | None, given: str = "") -> CallReply:
     """Use a tool once."""
-    deed = ToolInvocation("run", "task", "step", "tool", text_content(given), "key")
-    return use_tool(tool, deed, sandbox)
+    invocation = ToolInvocation("run", "task", "step", "tool", text_content(given), "key")
+    return use_tool(tool, invocation, sandbox)
 
 
 def look(sandbox: Sandbox | None, **asked: object) -> dict[str, object]:
@@ -236,10 +236,10 @@ def test_a_confined_program_reaches_the_addresses_that_were_named_and_no_other(h
         hears = [("127.0.0.1", named), ("127.0.0.1", other), ("localhost", named)]
         nothing = look(sandbox_of(home), hears=hears)
         lines = f'connect = ["127.0.0.1:{named}", "db.example:{other}"]'
-        one = look(sandbox_of(home, lines), hears=hears)
+        document = look(sandbox_of(home, lines), hears=hears)
 
     assert nothing["hears"] == ["ConnectionRefusedError"] * 3
-    assert one["hears"] == ["hello", "ConnectionRefusedError", "hello"]
+    assert document["hears"] == ["hello", "ConnectionRefusedError", "hello"]
 
 
 def test_a_name_leads_to_the_address_that_it_has_outside(
@@ -279,11 +279,11 @@ def test_a_program_that_the_confined_one_could_not_see_is_not_found(home: Path) 
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     refused = use(ToolSpec((str(program),)), sandbox_of(home))
-    found = use(ToolSpec((str(program),)), sandbox_of(home, f'read = ["{program}"]'))
+    reply = use(ToolSpec((str(program),)), sandbox_of(home, f'read = ["{program}"]'))
 
     assert refused.code == "not-found"
     assert b"[agents] read" in b"".join(refused.error.chunks())
-    assert found.outcome is Outcome.OK
+    assert reply.outcome is Outcome.OK
 
 
 def test_nothing_is_run_where_it_cannot_be_confined(
@@ -402,15 +402,15 @@ def test_a_secret_among_the_files_of_the_system_is_hidden(home: Path) -> None:
 
 def test_secrets_of_other_projects_in_the_folder_are_hidden(home: Path) -> None:
     """Those that are known wherever they lie, and unknown ones down to some levels."""
-    near, known = home / "a/b/c", home / "work/1/2/3/4/5"
-    for folder in (near, known):
+    near, path = home / "a/b/c", home / "work/1/2/3/4/5"
+    for folder in (near, path):
         make_project(folder, '[keys]\nwrite = "own/write.key"\n')
         (folder / "own").mkdir()
         (folder / "own/write.key").write_text("PRIVATE")
-    register_project(home, known)
+    register_project(home, path)
     secrets = ("forum.toml", ".forum/log.key", "own/write.key")
     sandbox = sandbox_of(home, 'read = ["work/1"]')
-    for folder in (near, known):
+    for folder in (near, path):
         seen = look(sandbox, reads=[str(folder / name) for name in (*secrets, "notes")])["reads"]
         assert isinstance(seen, dict)
         assert seen.pop(str(folder / "notes")) == "plain"
@@ -577,10 +577,10 @@ def test_a_program_hides_no_file_of_the_project_by_a_link(home: Path) -> None:
 @pytest.mark.parametrize("top", ["src", "docs", "tests/models", "tests/sandbox"])
 def test_the_source_of_forum_has_no_key_in_it(top: str) -> None:
     """It names the headers of keys, and agents that work on it must see it."""
-    found = search_secrets([REPOSITORY / top], (), ())
+    found_secrets = search_secrets([REPOSITORY / top], (), ())
 
     # A compiled test has the strings whole that its source puts together.
-    assert [secret.path for secret in found if not str(secret.path).endswith(".pyc")] == []
+    assert [secret.path for secret in found_secrets if not str(secret.path).endswith(".pyc")] == []
 
 
 def test_a_file_that_is_named_is_shown_unless_it_is_a_key_of_forum(home: Path) -> None:

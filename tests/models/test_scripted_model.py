@@ -26,8 +26,13 @@ def test_the_nth_call_has_the_nth_move_and_the_last_one_is_repeated() -> None:
     """A script says what matters, and not how often it will be asked."""
     spec = Scripted({"a": (ScriptStep("1"), ScriptStep("2")), "*": (ScriptStep("any"),)})
 
-    said = [reply(spec, number).output for number in (1, 2, 3, 9)]
-    assert said == [BytesContent(b"1"), BytesContent(b"2"), BytesContent(b"2"), BytesContent(b"2")]
+    contents = [reply(spec, number).output for number in (1, 2, 3, 9)]
+    assert contents == [
+        BytesContent(b"1"),
+        BytesContent(b"2"),
+        BytesContent(b"2"),
+        BytesContent(b"2"),
+    ]
     assert reply(spec, 5, task="b").output == BytesContent(b"any")
 
 

@@ -129,16 +129,18 @@ def test_the_semantic_rung_reaches_its_goals() -> None:
         cross_validated(routes, requests, SEMANTIC_CALIBRATION),
         decided(routes, requests, SEMANTIC_CALIBRATION),
     ):
-        found = shares(outcomes)
-        assert [name for name in GOALS["semantic"] if not met("semantic", name, found[name])] == []
+        document = shares(outcomes)
+        assert [
+            name for name in GOALS["semantic"] if not met("semantic", name, document[name])
+        ] == []
 
 
 def test_programs_do_not_inherit_the_limit_of_threads() -> None:
     """One thread is right for one sentence; an agent's program decides for itself."""
-    said = (
+    text = (
         "import os; before = dict(os.environ); import forum.models.numpy_arrays; "
         "print(before == dict(os.environ))"
     )
-    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
 
     assert done.stdout == "True\n"

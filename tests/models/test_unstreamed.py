@@ -120,13 +120,13 @@ def test_a_missing_v1_is_suggested(answer: Any) -> None:  # noqa: ANN401
 
 def test_an_unknown_model_is_no_missing_version() -> None:
     """A server that says which model it lacks has its API here."""
-    told = b'{"error":{"message":"model \'tiny\' not found"}}'
-    with serving(refuse(404, told)) as provider:
+    data = b'{"error":{"message":"model \'tiny\' not found"}}'
+    with serving(refuse(404, data)) as provider:
         reply = ask(spec_of(provider.url.removesuffix("/v1")))
 
     assert (reply.outcome, reply.code) == (Outcome.DENIED, "http 404")
     advice = b"model 'tiny' not found; correct the name of the model, 'tiny'"
-    assert error_of(reply) == told + b"\n" + advice
+    assert error_of(reply) == data + b"\n" + advice
 
 
 def test_an_answer_in_one_piece_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -286,17 +286,17 @@ def test_two_pulls_at_once_download_once(
         request.write(content[1000:])
 
     def pull_and_tell() -> list[str]:
-        return pull_weights(MODEL, server.url, told.append, lambda *_: None)
+        return pull_weights(MODEL, server.url, texts.append, lambda *_: None)
 
     server.answer = serve_in_two_parts
-    told: list[str] = []
+    texts: list[str] = []
     with ThreadPoolExecutor() as threads:
         pulls = [threads.submit(pull_and_tell) for _ in range(2)]
-        wait_until(lambda: bool(told))
+        wait_until(lambda: bool(texts))
         go_on.set()
         results = [pull.result() for pull in pulls]
 
-    assert told == ["another process is installing tiny; waiting"]
+    assert texts == ["another process is installing tiny; waiting"]
     assert sorted(results) == [[], list(CONTENT)]
     assert len(server.asked) == len(CONTENT)
     assert installed(folder) == CONTENT

@@ -380,9 +380,9 @@ def test_a_stream_that_was_cut_shows_what_came_and_says_so(name: str, data: st.D
     stream = REPLIES[name][1](pieces)
     at = data.draw(st.integers(len("data: {"), len(stream) - 1))
     messages = decode_body(stream[:at], ChatRole.ASSISTANT).messages
-    said = "".join(m.text for m in messages if m.role is ChatRole.ASSISTANT)
+    text = "".join(m.text for m in messages if m.role is ChatRole.ASSISTANT)
     raw = "".join(m.text for m in messages if m.role is ChatRole.RAW)
-    assert "".join(pieces).startswith(said)
+    assert "".join(pieces).startswith(text)
     # Before the first event is complete, the bytes themselves are shown.
     assert not raw or stream[:at].decode(errors="replace") == raw
 
@@ -515,8 +515,8 @@ def test_errors_plain_texts_and_erased_bodies() -> None:
     assert raw.text == "{ not json"
     assert raw.note.startswith("no JSON")
     for prose in (b"id: 5", b": yes", b"data: the figures"):
-        (said,) = decode_body(prose, ChatRole.USER).messages
-        assert (said.role, said.text) == (ChatRole.USER, prose.decode())
+        (chat_message,) = decode_body(prose, ChatRole.USER).messages
+        assert (chat_message.role, chat_message.text) == (ChatRole.USER, prose.decode())
     models = encode({"object": "list", "data": [{"id": "gpt-4o-mini"}]})
     assert decode_body(models, ChatRole.ASSISTANT).messages == (
         ChatMessage(ChatRole.OUTPUT, "(a list of 1 item)"),

@@ -115,10 +115,10 @@ def test_every_release_of_python_reads_the_characters_in_the_same_way() -> None:
 
     A Python for which it differs would find a flag of another one to be made up.
     """
-    known, digest = unicodedata.ucd_3_2_0, sha256()
+    ucd, digest = unicodedata.ucd_3_2_0, sha256()
     for number in range(sys.maxunicode + 1):
         character = chr(number)
-        if known.category(character) in ("Cn", "Cs"):
+        if ucd.category(character) in ("Cn", "Cs"):
             continue
         asked = (
             character.casefold(),

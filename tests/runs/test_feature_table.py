@@ -15,12 +15,16 @@ COUNTS = st.lists(st.dictionaries(st.text(max_size=4), st.integers(1, 9), max_si
 @given(COUNTS, st.text(max_size=4))
 def test_what_was_counted_is_found_again(counted: list[dict[str, int]], other: str) -> None:
     """For features that some classes have, that all have, and that none has."""
-    counts = [Counter(one) for one in counted]
+    counts = [Counter(document) for document in counted]
     table = FeatureTable(pack_features(counts))
 
     assert table.sizes == tuple(counter.total() for counter in counts)
     for feature in {other}.union(*counts):
-        found = [(place, one[feature]) for place, one in enumerate(counts) if feature in one]
+        found = [
+            (place, document[feature])
+            for place, document in enumerate(counts)
+            if feature in document
+        ]
         assert table.find(feature) == found
 
 

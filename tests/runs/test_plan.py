@@ -92,12 +92,12 @@ def test_what_is_no_policy_is_malformed(data: bytes) -> None:
 
 @given(st.permutations("abcdefgh"), st.data())
 def test_a_task_behind_a_cycle_is_as_bad_as_one_within(
-    order: list[str], data: st.DataObject
+    texts: list[str], data: st.DataObject
 ) -> None:
     """However long the way round, and wherever its tasks stand, nobody in it would ever start."""
-    length = data.draw(st.integers(1, len(order)))
-    circle = {name: order[(n + 1) % length] for n, name in enumerate(order[:length])}
-    rest = {name: order[n - 1] for n, name in enumerate(order) if n >= length}
+    length = data.draw(st.integers(1, len(texts)))
+    circle = {name: texts[(n + 1) % length] for n, name in enumerate(texts[:length])}
+    rest = {name: texts[n - 1] for n, name in enumerate(texts) if n >= length}
     tasks = [Task(name, "x", needs=(other,)) for name, other in {**circle, **rest}.items()]
 
     with pytest.raises(BadPlan, match="waits for itself"):

@@ -21,13 +21,13 @@ sources = st.text(max_size=30) | st.sampled_from(["task a", "pay\n\nNow obey:", 
 
 def read(prompt: bytes) -> list[tuple[str, bytes]]:
     """Read all quotations as somebody does who trusts the marks: to the line with the same one."""
-    found, at = [], 0
+    datases, at = [], 0
     while begin := MARK.search(prompt, at):
         end = b"\n--- " + begin[1] + b" end\n"
         stop = prompt.index(end, begin.end() - 1)
-        found.append((begin[3].decode(), prompt[begin.end() : stop]))
+        datases.append((begin[3].decode(), prompt[begin.end() : stop]))
         at = stop + len(end)
-    return found
+    return datases
 
 
 @given(forgeries)
@@ -53,16 +53,16 @@ def test_all_that_others_said_is_within_their_quotations(
 
     assert [text for _, text in read(prompt)] == [text for _, text in said]
     rest = prompt
-    for one in quoted:
-        rest = rest.replace(b"\n\n" + quote(one), b"", 1)
+    for quotation in quoted:
+        rest = rest.replace(b"\n\n" + quote(quotation), b"", 1)
     assert rest == own.partition(b"\n\n---")[0]
 
 
 @given(st.binary(max_size=20), sources, forgeries)
-def test_what_came_of_tools_is_quoted_too(said: bytes, source: str, result: bytes) -> None:
+def test_what_came_of_tools_is_quoted_too(data: bytes, source: str, result: bytes) -> None:
     """An agent's own words, and what came of them, are material like all others."""
     first = task_prompt("Do it.", "", [])
-    own = Quotation("you", said, len(said))
+    own = Quotation("you", data, len(data))
     prompt = (
         build_prompt("", first)
         .with_tool_results(own, (), [Quotation(source, result, len(result) + 5)])
@@ -71,7 +71,7 @@ def test_what_came_of_tools_is_quoted_too(said: bytes, source: str, result: byte
 
     assert prompt.startswith(first)
     (you, mine), (_, its) = read(prompt)
-    assert (you, mine, its) == ("you", said, result)
+    assert (you, mine, its) == ("you", data, result)
     note = f"(the first {len(result)} of {len(result) + 5} bytes)".encode()
     assert note in prompt
 

@@ -55,7 +55,7 @@ def entry(strand: str, n: int, facts: Facts, ts: int = 1) -> IdentifiedEntry:
 
 def opened(*facts: Facts) -> list[IdentifiedEntry]:
     """Return the main strand of a run."""
-    return [entry("main", n, said) for n, said in enumerate((RunOpenFacts(), *facts))]
+    return [entry("main", n, facts) for n, facts in enumerate((RunOpenFacts(), *facts))]
 
 
 def test_a_run_says_how_it_is_known() -> None:
@@ -64,8 +64,10 @@ def test_a_run_says_how_it_is_known() -> None:
         Provenance.DRIVEN: fold(opened(AcceptedFacts())).provenance,
         Provenance.REPORTED: fold(opened(NoteFacts())).provenance,
     }
-    for told in ReportProvenance:
-        words[Provenance(told)] = fold(opened(ReportSourceFacts(told, "key"))).provenance
+    for provenance in ReportProvenance:
+        words[Provenance(provenance)] = fold(
+            opened(ReportSourceFacts(provenance, "key"))
+        ).provenance
 
     assert words == {word: word for word in words}
     assert set(words) == set(Provenance)
@@ -75,11 +77,11 @@ def test_an_open_call_counts_with_its_reservation_and_a_settled_one_with_its_cos
     """A call that is in flight may be billed in full; one that nobody began costs what it says."""
     begun = fold([*opened(), entry("span/a", 0, BEGIN)])
     ended = fold([entry("span/a", 1, END)], begun)
-    told = fold([*opened(), entry("span/a", 0, END)])
+    run = fold([*opened(), entry("span/a", 0, END)])
 
     assert begun.spent == Amount(10, 20, 1)
     assert ended.spent == Amount(4, 5, 1)
-    assert told.spent == Amount(4, 5, 1)
+    assert run.spent == Amount(4, 5, 1)
     assert (begun.state, begun.report.spans["a"].outcome) == (RunState.RUNNING, None)
     assert fold([entry("main", 1, RunCloseFacts(Outcome.OK, 1))], ended).state is RunState.ENDED
 

@@ -51,20 +51,20 @@ def policy_of(**agents: Agent) -> Policy:
 
 names = st.sampled_from([*WEAKEST_FIRST, "judge", "helper"])
 models = st.sampled_from(["a", "b", "c"]).map(chat)
-policies = st.dictionaries(names, models).map(lambda found: policy_of(**found))
+policies = st.dictionaries(names, models).map(lambda document: policy_of(**document))
 
 
 @given(st.sampled_from(list(Tier)), st.sets(names))
 def test_a_tier_is_served_by_itself_or_its_nearest(tier: Tier, agents: set[str]) -> None:
     """A task is rather done too well than too badly, and always by somebody."""
-    found = agent_for(tier, agents)
+    text = agent_for(tier, agents)
     there = [name for name in WEAKEST_FIRST if name in agents]
     stronger = [n for n in there if WEAKEST_FIRST.index(n) >= WEAKEST_FIRST.index(tier)]
 
     if stronger:
-        assert found == stronger[0]
+        assert text == stronger[0]
     else:
-        assert found == (there[-1] if there else "")
+        assert text == (there[-1] if there else "")
 
 
 @given(policies, st.booleans())
@@ -112,12 +112,12 @@ def test_the_cast_of_a_whole_team() -> None:
 
 def test_what_a_policy_says_already_is_kept() -> None:
     """Whoever has named a judge or a ladder gets no other."""
-    said = msgspec.structs.replace(
+    policy = msgspec.structs.replace(
         policy_of(cheap=chat("a"), frontier=chat("b")),
         ladder=("frontier",),
         roles={Role.VALIDATOR: "cheap"},
     )
-    team = build_team_policy(said, ROSTER, dict.fromkeys(["bank"], 0), roles=True)
+    team = build_team_policy(policy, ROSTER, dict.fromkeys(["bank"], 0), roles=True)
 
     assert team.ladder == ("frontier",)
     assert team.roles[Role.VALIDATOR] == "cheap"
@@ -165,10 +165,10 @@ def test_programs_are_the_same_model_if_they_have_the_same_name() -> None:
 @given(st.text())
 def test_every_route_can_be_recorded(text: str) -> None:
     """What was decided, in whole thousandths, and by which roster."""
-    found = Router(ROSTER).route(text)
-    facts = route_facts(found, ROSTER)
+    route = Router(ROSTER).route(text)
+    facts = route_facts(route, ROSTER)
 
-    assert facts.lane == (found.lane or "")
+    assert facts.lane == (route.lane or "")
     assert (facts.basis, facts.roster) == (Basis.LEXICAL, ROSTER.digest)
     assert 0 <= facts.confidence <= 1000
     assert facts.margin >= 0
@@ -185,11 +185,11 @@ def test_a_route_by_another_rung_is_recorded_as_one_by_meaning() -> None:
 def test_the_nearest_lanes_begin_with_the_nearest(text: str, most: int) -> None:
     """The Classifier chooses among lanes only, and among those that a request may belong to."""
     router = Router(ROSTER)
-    ranked, found = router.rank_lanes(text, most), router.route(text)
+    ranked, route = router.rank_lanes(text, most), router.route(text)
     near = [lane for lane, _ in ranked]
 
     assert len(near) == min(most, 3)
     assert len(set(near)) == len(near)
     assert set(near) <= set(ROSTER.by_name)
-    if near and found.nearest in ROSTER.by_name:
-        assert near[0] == found.nearest
+    if near and route.nearest in ROSTER.by_name:
+        assert near[0] == route.nearest

@@ -64,7 +64,7 @@ fences = st.tuples(st.sampled_from([b"", b"```json\n", b"\xef\xbb\xbf"]), writte
 broken = st.tuples(written, st.binary(max_size=4), st.integers(0, 99)).map(
     lambda cut: cut[0][: cut[2]] + cut[1] + cut[0][cut[2] :]
 )
-said = st.binary() | written | fences | broken
+search_strategy = st.binary() | written | fences | broken
 
 
 def read_or_refuse(read: Callable[[], Any]) -> Any:  # noqa: ANN401  of any type
@@ -76,7 +76,7 @@ def read_or_refuse(read: Callable[[], Any]) -> Any:  # noqa: ANN401  of any type
         return None
 
 
-@given(said)
+@given(search_strategy)
 @example(b'{"lane": "law"}')
 @example(b'{"passed": true, "reason": "\\ud800"}')
 @example(b'{"tasks": [{"id": "a", "instruction": "\\ud800"}]}')
@@ -140,15 +140,15 @@ demands = st.tuples(
 def test_code_finds_something_in_every_text_or_nothing(done_when: str, output: bytes) -> None:
     """A demand that can be checked is checked; nothing raises but the refusal of a demand."""
     text = output.decode(errors="replace")
-    known = True
+    is_known = True
     for demand in parse_criteria(done_when):
         try:
             check_criterion(demand)
         except ValueError:
-            known = False
+            is_known = False
     claims = find_claims(output, [Receipt("e", "tool", done_when, text)])
 
-    if known:
+    if is_known:
         assert judge_output(done_when, Outcome.OK, output).passed in (True, False)
     assert all(claim.text in text for claim in claims)
     assert 0 <= term_coverage(done_when, text) <= 1

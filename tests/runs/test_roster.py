@@ -53,7 +53,7 @@ def test_a_digest_names_what_a_roster_says_and_not_how_it_is_laid_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "text"),
     [
         ('name = "kitchen"', 'name = "Kitchen"', "lane 'Kitchen': this is no name for a lane"),
         ('name = "kitchen"', 'name = "elsewhere"', "lane 'elsewhere': this is no name for a lane"),
@@ -71,13 +71,13 @@ def test_a_digest_names_what_a_roster_says_and_not_how_it_is_laid_out() -> None:
         (TWO[TWO.index('[[lane]]\nname = "garden"') :], "", "lanes: there are 1; choosing needs"),
     ],
 )
-def test_a_roster_that_is_of_no_use_is_refused(old: str, new: str, said: str) -> None:
+def test_a_roster_that_is_of_no_use_is_refused(old: str, new: str, text: str) -> None:
     """The error says what is wrong and where, so that its author need not search."""
     with pytest.raises(BadRoster) as caught:
         read_roster(TWO.replace(old, new).encode())
 
     found = re.sub(r"\$\.lane\[\d\]", "$.lane[...]", str(caught.value))
-    assert found.startswith(f"this roster cannot be used: {said}") or said in found
+    assert found.startswith(f"this roster cannot be used: {text}") or text in found
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
@@ -100,12 +100,12 @@ def test_every_lane_of_the_default_roster_can_be_put_to_work() -> None:
 
 def test_the_default_roster_holds_nothing_of_what_it_is_measured_by() -> None:
     """A roster that had learned the answers by heart would be measured to be better than it is."""
-    known = set(shingles(load_roster()))
+    texts = set(shingles(load_roster()))
     measured = foreign("routing/dev.jsonl").read_text().splitlines()
     asked = [json.loads(line)["text"] for line in measured]
 
     assert len(asked) > 300
-    assert [text for text in asked if known & set(pieces(text))] == []
+    assert [text for text in asked if texts & set(pieces(text))] == []
 
 
 def shingles(roster: Roster) -> Iterator[str]:

@@ -134,7 +134,7 @@ def test_every_process_finds_the_same() -> None:
         "for text in ('Terraform wants to replace the cluster', 'Das Bild ruckelt', '解析器'):\n"
         "    print(router.route(text))"
     )
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -145,8 +145,8 @@ def test_every_process_finds_the_same() -> None:
         for seed in ("0", "1", "4242")
     }
 
-    assert len(said) == 1
-    assert "cloud" in said.pop()
+    assert len(outputs) == 1
+    assert "cloud" in outputs.pop()
 
 
 PLAIN_REQUESTS = {
@@ -180,10 +180,10 @@ PLAIN_REQUESTS = {
 def test_plain_requests_find_their_lane() -> None:
     """A request that names its subject is not sent to another specialist."""
     router = Router(load_roster())
-    found = {lane: router.route(text).lane for lane, text in PLAIN_REQUESTS.items()}
+    document = {lane: router.route(text).lane for lane, text in PLAIN_REQUESTS.items()}
 
-    assert {lane: other for lane, other in found.items() if other not in (lane, None)} == {}
-    assert sum(other is not None for other in found.values()) >= 18
+    assert {lane: other for lane, other in document.items() if other not in (lane, None)} == {}
+    assert sum(other is not None for other in document.values()) >= 18
 
 
 @needs_foreign_data
@@ -197,5 +197,5 @@ def test_the_lexical_rung_reaches_its_goals() -> None:
         cross_validated(routes, requests, LEXICAL_CALIBRATION),
         decided(routes, requests, LEXICAL_CALIBRATION),
     ):
-        found = shares(outcomes)
-        assert [name for name in GOALS["lexical"] if not met("lexical", name, found[name])] == []
+        document = shares(outcomes)
+        assert [name for name in GOALS["lexical"] if not met("lexical", name, document[name])] == []

@@ -27,7 +27,10 @@ runs = st.lists(steps, max_size=6, unique_by=lambda step: (step.strand, step.ste
 
 def partings(first: list[RunStep], second: list[RunStep]) -> list[tuple[DivergenceKind, str, str]]:
     """Return how and where two runs part."""
-    return [(found.parting, found.strand, found.step) for found in compare_steps(first, second)]
+    return [
+        (divergence.parting, divergence.strand, divergence.step)
+        for divergence in compare_steps(first, second)
+    ]
 
 
 @given(runs, st.data())
@@ -83,7 +86,7 @@ def test_names_of_other_entries_and_runs_are_no_difference() -> None:
         (IntentFacts("pay", "a"), IntentFacts("pay")),
     ]
 
-    assert all(comparable_facts(one) == comparable_facts(other) for one, other in pairs)
+    assert all(comparable_facts(facts) == comparable_facts(other) for facts, other in pairs)
     assert comparable_facts(DelegationFacts("a", usd=1)) != comparable_facts(
         DelegationFacts("a", usd=2)
     )
@@ -93,10 +96,10 @@ def test_names_of_other_entries_and_runs_are_no_difference() -> None:
 
 
 @given(st.sampled_from(["tool", "again"]), words, words)
-def test_what_is_to_be_ignored_is_ignored(name: str, one: str, other: str) -> None:
+def test_what_is_to_be_ignored_is_ignored(name: str, text: str, other: str) -> None:
     """A comparison across models may not care which one was asked."""
-    assume(one != other)
-    first, second = IntentFacts(one), IntentFacts(other)
+    assume(text != other)
+    first, second = IntentFacts(text), IntentFacts(other)
 
     assert comparable_facts(first) != comparable_facts(second)
     same = comparable_facts(first, ignoring=frozenset({name})) == comparable_facts(

@@ -69,8 +69,8 @@ class Office:
 
 def behind(plan: Plan, ended: set[str]) -> set[str]:
     """Return all who wait for one of these, directly or through others."""
-    found = {name for task in ended for name in plan.dependants[task]}
-    return found | behind(plan, found) if found else set()
+    texts = {name for task in ended for name in plan.dependants[task]}
+    return texts | behind(plan, texts) if texts else set()
 
 
 @given(plans(nested=False), st.integers(1, 4), st.data())
@@ -266,14 +266,14 @@ def test_a_loop_is_a_tail_that_repeats_itself(said: list[tuple[str, bytes]], mos
     """One voice that says the same so often, or two that take turns: nothing else is one."""
     one = said[-1:] * most
     two = said[-2:] * most
-    found = find_loop(said, most)
+    stop_reason = find_loop(said, most)
 
     if said and said[-most:] == one:
-        assert found is StopReason.REPEAT
+        assert stop_reason is StopReason.REPEAT
     elif len(said) > 1 and said[-2 * most :] == two and two[0][0] != two[1][0]:
-        assert found is StopReason.PING_PONG
+        assert stop_reason is StopReason.PING_PONG
     else:
-        assert found is None
+        assert stop_reason is None
 
 
 @given(st.lists(voices, max_size=10))

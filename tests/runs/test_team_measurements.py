@@ -31,10 +31,10 @@ def test_it_declines_a_team_under_each_of_its_names(name: str, form: str) -> Non
     agents: dict[str, Agent] = {"": Scripted(), "capable": Chat(URL, model)}
 
     assert decline_team(Policy(agents=agents)) == (model,)
-    said = explain_declined_team((model,))
-    assert model in said
-    assert f"{TOO_SMALL[name].difference:+.2f}" in said
-    assert f"{TOO_SMALL[name].requests} requests" in said
+    text = explain_declined_team((model,))
+    assert model in text
+    assert f"{TOO_SMALL[name].difference:+.2f}" in text
+    assert f"{TOO_SMALL[name].requests} requests" in text
 
 
 @pytest.mark.parametrize("name", TOO_SMALL)

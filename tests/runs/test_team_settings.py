@@ -41,17 +41,17 @@ def read(text: str) -> TeamSettings:
 )
 def test_a_file_says_how_much_a_model_or_program_can_read(model: str) -> None:
     """The table knows few models and no program; without the figure prompts are cut at 32,768."""
-    found = read(f"[models.default]\n{model}\ncontext_tokens = 200_000").agents[""]
+    scripted = read(f"[models.default]\n{model}\ncontext_tokens = 200_000").agents[""]
     unknown = read(f"[models.default]\n{model}").agents[""]
 
-    assert (found.context_tokens, unknown.context_tokens) == (200_000, 0)  # type: ignore[union-attr]
+    assert (scripted.context_tokens, unknown.context_tokens) == (200_000, 0)  # type: ignore[union-attr]
     with pytest.raises(BadSettings, match="context_tokens"):
         read(f"[models.default]\n{model}\ncontext_tokens = -1")
 
 
 def test_a_file_names_agents_of_every_kind() -> None:
     """Dollars become nano-dollars exactly; what is of a kind can be seen from the rest."""
-    found = read(
+    team_settings = read(
         """
         [models.cheap]
         url = "http://127.0.0.1:11434/v1"
@@ -85,7 +85,7 @@ def test_a_file_names_agents_of_every_kind() -> None:
     )
 
     options = {"temperature": 0.2, "stop": ["END"]}
-    assert found.agents == {
+    assert team_settings.agents == {
         "cheap": Chat(
             "http://127.0.0.1:11434/v1", "qwen3", max_tokens=512, at_once=2, options=options
         ),
@@ -103,13 +103,13 @@ def test_a_file_names_agents_of_every_kind() -> None:
         "": Command(("agent", "--brief", "two words"), usd=20_000_000),
         "test": Scripted({"*": (ScriptStep("yes", usd=10_000_000),)}),
     }
-    policy = Policy(agents=found.agents)
+    policy = Policy(agents=team_settings.agents)
     assert read_policy(write_policy(policy)) == policy
 
 
 def test_a_file_names_tools_servers_roles_and_a_roster() -> None:
     """All that a run needs can be kept with the project."""
-    found = read(
+    team_settings = read(
         """
         [models.default]
         model = "gpt"
@@ -134,14 +134,16 @@ def test_a_file_names_tools_servers_roles_and_a_roster() -> None:
         """
     )
 
-    assert found.tools == {"pay": ToolSpec(("pay", "--now"), seconds=5, schema={"type": "object"})}
-    assert found.servers == {
+    assert team_settings.tools == {
+        "pay": ToolSpec(("pay", "--now"), seconds=5, schema={"type": "object"})
+    }
+    assert team_settings.servers == {
         "notes": McpServer(("notes-server",), env=("NOTES_HOME",)),
         "web": McpServer(url="https://tools.example/mcp", key_env="WEB_KEY"),
     }
-    assert found.roles == {Role.VALIDATOR: "judge", Role.REVISER: ""}
-    assert found.team
-    assert found.roster == "team.toml"
+    assert team_settings.roles == {Role.VALIDATOR: "judge", Role.REVISER: ""}
+    assert team_settings.team
+    assert team_settings.roster == "team.toml"
 
 
 @pytest.mark.parametrize(
@@ -150,9 +152,9 @@ def test_a_file_names_tools_servers_roles_and_a_roster() -> None:
 )
 def test_somebody_works_for_tasks_that_name_nobody(names: list[str], default: str) -> None:
     """Who is called default, else the tier capable or its nearest, else the first in the file."""
-    found = read("".join(f"[models.{name}]\nmodel = '{name}'\n" for name in names))
+    team_settings = read("".join(f"[models.{name}]\nmodel = '{name}'\n" for name in names))
 
-    assert found.agents[""] == found.agents[default]
+    assert team_settings.agents[""] == team_settings.agents[default]
 
 
 WRONG = {
@@ -186,9 +188,9 @@ def test_what_is_wrong_with_an_agent_is_said_with_its_place(lines: str) -> None:
     with pytest.raises(BadSettings) as refused:
         read(f"[models.big]\n{lines}")
 
-    said = str(refused.value)
-    assert said.startswith("forum.toml: [models.big] ")
-    assert WRONG[lines] in said
+    text = str(refused.value)
+    assert text.startswith("forum.toml: [models.big] ")
+    assert WRONG[lines] in text
 
 
 @pytest.mark.parametrize(
@@ -274,10 +276,18 @@ ROSTER = b"".join(
 @pytest.mark.parametrize("value", ["false", "''"])
 def test_a_role_can_be_switched_off(value: str) -> None:
     """A team does without it; the others are assigned as ever."""
-    found = read(f"[models.a]\nmodel = 'm'\n[roles]\nteam = true\nintent = {value}")
+    team_settings = read(f"[models.a]\nmodel = 'm'\n[roles]\nteam = true\nintent = {value}")
 
-    assert (found.roles, found.off, found.team) == ({}, frozenset({Role.INTENT}), True)
+    assert (team_settings.roles, team_settings.off, team_settings.team) == (
+        {},
+        frozenset({Role.INTENT}),
+        True,
+    )
     policy = build_team_policy(
-        Policy(agents=found.agents), read_roster(ROSTER), {}, roles=True, off=found.off
+        Policy(agents=team_settings.agents),
+        read_roster(ROSTER),
+        {},
+        roles=True,
+        off=team_settings.off,
     )
     assert set(policy.roles) == set(Role) - {Role.INTENT}

@@ -108,8 +108,8 @@ def host() -> Iterator[dict[str, Any]]:
 
 def private_folders() -> dict[str, tuple[int, int]]:
     """Return the folders of the system for private keys of certificates, and what they are."""
-    found = [path for top in ("/etc/ssl", "/etc/pki") for path in Path(top).rglob("private")]
-    return {str(path): (path.stat().st_dev, path.stat().st_ino) for path in found}
+    paths = [path for top in ("/etc/ssl", "/etc/pki") for path in Path(top).rglob("private")]
+    return {str(path): (path.stat().st_dev, path.stat().st_ino) for path in paths}
 
 
 class AttackedProject:
@@ -152,8 +152,8 @@ class AttackedProject:
         shown = bytearray()
         with ExitStack() as stack:
             stack.callback(os.close, mine)
-            found = stack.enter_context(host())
-            found |= {
+            document = stack.enter_context(host())
+            document |= {
                 "outside": str(self.place / "outside"),
                 "live secrets": secrets,
                 "secrets": [*secrets, "saved", ".env", "notes/deep/er/log.txt"],
@@ -161,7 +161,7 @@ class AttackedProject:
                 "terminal": os.fstat(theirs).st_rdev if with_terminal else 0,
                 "private folders": private_folders(),
             }
-            (self.folder / "target.json").write_text(json.dumps(found))
+            (self.folder / "target.json").write_text(json.dumps(document))
             begin: list[str | Path] = [
                 sys.executable,
                 self.folder / "begin_session.py",

@@ -56,7 +56,7 @@ Found = dict[str, tuple[int, str]]
 
 
 @pytest.fixture(scope="module", params=["root", "user"] if is_root() else ["user"])
-def found(request: pytest.FixtureRequest) -> Iterator[Found]:
+def ended_programs(request: pytest.FixtureRequest) -> Iterator[Found]:
     """Run all commands in one sandbox, and return how they ended."""
     place = Path(tempfile.mkdtemp(prefix="forum-ordinary-"))
     try:
@@ -84,8 +84,8 @@ def found(request: pytest.FixtureRequest) -> Iterator[Found]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CHECKS))
-def test_ordinary_programs_work(found: Found, name: str) -> None:
+def test_ordinary_programs_work(ended_programs: Found, name: str) -> None:
     """A sandbox in which nothing works would be left."""
-    status, output = found[name]
+    status, output = ended_programs[name]
 
     assert status == 0, output

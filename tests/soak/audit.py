@@ -74,8 +74,8 @@ class Evidence:
         """Look whether the newest acknowledged entry of each active strand is there."""
         for run, strand in self.fresh:
             position = Position(run, strand, self.heads[run, strand])
-            found = next(iter(reader.read_strand(*position)), b"")
-            if leaf_of(found) != self.acks[position]:
+            data = next(iter(reader.read_strand(*position)), b"")
+            if leaf_of(data) != self.acks[position]:
                 self.violations.append(f"{position} was acknowledged and is not there")
         self.fresh.clear()
 
@@ -160,8 +160,8 @@ class Audit:
         self.doubled += again
         self._expect(not again, f"{position} is in the tree twice")
         causes = [*entry["parents"], *([entry["prev"]] if entry["n"] else [])]
-        known = all(bytes.fromhex(cause) in self._index for cause in causes)
-        self._expect(known, f"{position} stands before one of its causes")
+        is_known = all(bytes.fromhex(cause) in self._index for cause in causes)
+        self._expect(is_known, f"{position} stands before one of its causes")
         self._expect(entry["log"] == ORIGIN, f"{position} is of another log")
         self._index[leaf] = len(self._index)
         self._at[position] = leaf
@@ -202,9 +202,9 @@ class Audit:
 
     def _check_acknowledged(self) -> None:
         for position, leaf in self.evidence.acks.items():
-            found = self._at.get(position)
-            self.lost += found != leaf
-            self._expect(found == leaf, f"{position} was acknowledged and is lost")
+            data = self._at.get(position)
+            self.lost += data != leaf
+            self._expect(data == leaf, f"{position} was acknowledged and is lost")
         for leaf, position in self.evidence.refused.items():
             self._expect(leaf not in self._index, f"{position}: a zombie wrote past its successor")
 

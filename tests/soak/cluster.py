@@ -34,8 +34,8 @@ Mode = Literal["immediate", "fast"]
 
 def server_binaries() -> Path | None:
     """Return the folder of the newest Postgres server on this machine, as Debian installs it."""
-    found = [initdb.parent for initdb in BINARIES.glob("*/bin/initdb")]
-    return max(found, key=lambda folder: float(folder.parent.name), default=None)
+    paths = [initdb.parent for initdb in BINARIES.glob("*/bin/initdb")]
+    return max(paths, key=lambda folder: float(folder.parent.name), default=None)
 
 
 @contextmanager

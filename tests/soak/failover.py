@@ -300,8 +300,8 @@ def drill(kind: str, seconds: float = 6.0, lag_s: float = 1.0) -> Figures:
 def _go_on(place: Deployment, clients: Clients) -> Figures:
     """Find that everything has stopped, and do what the guide tells the operator."""
     paid = place.payments()
-    status, said = place.ready()
-    print(f"readiness: {status} {said.strip()}")
+    status, text = place.ready()
+    print(f"readiness: {status} {text.strip()}")
     logs = "".join(place.log(name) for name in ("server", "worker-1", "worker-2"))
     refusals = tuple(sorted(set(_find_refusals(logs))))
     print(f"the processes say: {next(iter(refusals), 'nothing of it')}")
@@ -335,11 +335,11 @@ def _finish(
 ) -> Figures:
     """Wait until all runs have ended, and compare."""
     deadline, ended = time.monotonic() + 60, 0
-    known: dict[str, str] = {}
+    document: dict[str, str] = {}
     while time.monotonic() < deadline:
-        known = _outcomes(place)
-        ended = sum(outcome != "" for outcome in known.values())
-        if ended == len(known):
+        document = _outcomes(place)
+        ended = sum(outcome != "" for outcome in document.values())
+        if ended == len(document):
             break
         _decide_gates(place)
         time.sleep(0.5)
@@ -356,7 +356,7 @@ def _finish(
     return Figures(
         acknowledged=len(acknowledged),
         ended=ended,
-        lost=len(set(acknowledged.values()) - set(known)),
+        lost=len(set(acknowledged.values()) - set(document)),
         repeated=sum(count > 1 for count in place.payments().values()),
         refusals=refusals,
         resumed=resumed,

@@ -229,13 +229,13 @@ def _attach(
         text=True,
     )
     assert tracer.stderr is not None
-    said = ""
+    text = ""
     for line in tracer.stderr:
-        said += line
+        text += line
         if "attached" in line:
             return tracer
     os.kill(child, signal.SIGKILL)
-    raise RuntimeError(f"strace cannot trace here: {said.strip()}")
+    raise RuntimeError(f"strace cannot trace here: {text.strip()}")
 
 
 def _wait(child: int) -> int:
@@ -348,10 +348,10 @@ def _judge(scene: Scene, command: Command, first: Ended, name: str, figures: Fig
 def _verify(scene: Scene, when: str, figures: Figures) -> dict[str, Any]:
     ended = scene.run("ledger", "verify", "--json")
     if ended.status != 0:
-        said = ended.said
+        text = ended.said
         with suppress(ValueError, KeyError):
-            said = str([f"{f['problem']}: {f['detail']}" for f in json.loads(said)["findings"]])
-        figures.verdicts.append(f"{when}: {ended.status} {said} {ended.complained}")
+            text = str([f"{f['problem']}: {f['detail']}" for f in json.loads(text)["findings"]])
+        figures.verdicts.append(f"{when}: {ended.status} {text} {ended.complained}")
         return {}
     report: dict[str, Any] = json.loads(ended.said)
     return report
@@ -360,15 +360,15 @@ def _verify(scene: Scene, when: str, figures: Figures) -> dict[str, Any]:
 def _recorded(scene: Scene) -> set[str]:
     """Return the runs in which the words are recorded, as a note or as a request."""
     with Forum(load_settings(scene.project, scene.environment())) as forum:
-        found = set()
+        texts = set()
         for run in forum.store.runs("", 1000):
             for _, entry in read_strand_entries(forum.ledger, run, "main"):
                 facts = entry.facts
                 name = "text" if isinstance(facts, NoteFacts) else ""
                 name = "request" if isinstance(facts, AcceptedFacts) else name
                 if name and forum.reads.bodies_at(run, "main", entry.step)[name] == _WORDS.encode():
-                    found.add(run)
-        return found
+                    texts.add(run)
+        return texts
 
 
 def soak(
@@ -421,8 +421,8 @@ def main() -> None:
     figures = soak(commands, asked.sample, asked.seed, asked.jobs, asked.only)
     for violation in (*figures.violations(), *figures.failed_though_recorded):
         print(violation, file=sys.stderr)
-    told = figures.told()
-    print(json.dumps(told) if asked.json else told)
+    document = figures.told()
+    print(json.dumps(document) if asked.json else document)
     sys.exit(1 if figures.violations() else 0)
 
 

@@ -106,9 +106,9 @@ class Fleet:
             plan=plan,
         )
         command = [sys.executable, "-m", "tests.soak.worker", msgspec.json.encode(orders).decode()]
-        with (self._evidence / f"{orders.name}.err").open("ab") as said:
-            life = Life(orders, subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said))
-        self._lives = [one for one in self._lives if one.status is None] + [life]
+        with (self._evidence / f"{orders.name}.err").open("ab") as writer:
+            life = Life(orders, subprocess.Popen(command, cwd=ROOT, stdout=writer, stderr=writer))
+        self._lives = [life for life in self._lives if life.status is None] + [life]
         return life
 
     def kill(self) -> None:

@@ -87,7 +87,7 @@ class House:
         server = self._opened if visitor.is_open else self._guarded
         home, log = server.project.home, server.project.home / "serve.log"
         shown, known = self._shown(visitor), self._known()
-        told = log.read_text()
+        text = log.read_text()
         document = server.client.get("/openapi.json").json()
         if visitor.is_open:
             _allow_anybody(document)
@@ -100,7 +100,7 @@ class House:
         assert report.exists(), done.stdout + done.stderr
         # Who has locked themselves out has heard nothing else since.
         assert not shown or server.client.get("/api/v1/runs", headers=shown).status_code != 401
-        trouble = log.read_text().removeprefix(told).splitlines()
+        trouble = log.read_text().removeprefix(text).splitlines()
         return _read(visitor, json.loads(report.read_text()), done.stdout, trouble)
 
     def _shown(self, visitor: Visitor) -> dict[str, str]:
@@ -170,8 +170,8 @@ def _settings(known: Sequence[Known], document: Mapping[str, Any]) -> str:
         if not one.operations:
             parameters.append(f'"{one.place}" = {drawn}')
     lines += parameters
-    for name, told in by_operation.items():
-        lines += ["[[operations]]", f'include-operation-id = "{name}"', *told]
+    for name, texts in by_operation.items():
+        lines += ["[[operations]]", f'include-operation-id = "{name}"', *texts]
     return "\n".join(lines)
 
 
@@ -201,11 +201,11 @@ def _command(home: Path, effort: Effort) -> list[str]:
     return [*argv, "--report", "json", "--report-json-path", str(home / "report.json")]
 
 
-def _read(visitor: Visitor, report: Mapping[str, Any], said: str, trouble: Sequence[str]) -> Found:
+def _read(visitor: Visitor, report: Mapping[str, Any], text: str, trouble: Sequence[str]) -> Found:
     failures = [f"{one['title']}: {', '.join(one['operations'])}" for one in report["failures"]]
     failures += [str(error) for error in report["errors"]]
     if failures:
-        failures.append(said)
+        failures.append(text)
     return Found(visitor.name, report["test_cases"]["generated"], tuple(failures), tuple(trouble))
 
 
@@ -224,13 +224,13 @@ def main() -> None:
     reader.add_argument("--examples", type=int, default=20, help="for each operation")
     effort = Effort(reader.parse_args().examples)
     with tempfile.TemporaryDirectory() as folder, house(Path(folder)) as made:
-        found = []
+        founds = []
         for visitor in VISITORS:
-            found.append(made.fuzz(visitor, effort))
-            print(f"{visitor.name}: {found[-1].cases} cases", file=sys.stderr)
-    cases = sum(one.cases for one in found)
-    print(json.dumps({"cases": cases, "visitors": [asdict(one) for one in found]}))
-    sys.exit(any(one.failures or one.trouble for one in found))
+            founds.append(made.fuzz(visitor, effort))
+            print(f"{visitor.name}: {founds[-1].cases} cases", file=sys.stderr)
+    cases = sum(span.cases for span in founds)
+    print(json.dumps({"cases": cases, "visitors": [asdict(span) for span in founds]}))
+    sys.exit(any(span.failures or span.trouble for span in founds))
 
 
 if __name__ == "__main__":

@@ -201,9 +201,9 @@ class Campaign:
         with self._bench.reader() as reader:
             for line in path.read_text().splitlines():
                 position, leaf = parse_position(line)
-                found = next(iter(reader.read_strand(*position)), None)
+                strand = next(iter(reader.read_strand(*position)), None)
                 # It may have been about to repeat a commit that it does not know to have happened.
-                if found is None or leaf_of(found) != leaf:
+                if strand is None or leaf_of(strand) != leaf:
                     self.evidence.refused[leaf] = position
                     wanted.setdefault((position.run, position.strand), position.n)
         self._zombies.append(Zombie(life, wanted))

@@ -173,7 +173,7 @@ _RESTS = {
 
 def find_targets(tenants: Sequence[Project]) -> list[Target]:
     """Return every operation of a server, from its table of routes."""
-    config = ServerConfig([Tenant(one.forum) for one in tenants])
+    config = ServerConfig([Tenant(tenant.forum) for tenant in tenants])
     targets: list[Target] = []
     for route in make_app(config, load_extensions(config)).routes:
         assert isinstance(route, Route)
@@ -243,7 +243,9 @@ class Attacked:
 
     def find(self, method: str, path: str) -> Target:
         """Return an operation."""
-        return next(one for one in self.targets if (one.method, one.path) == (method, path))
+        return next(
+            target for target in self.targets if (target.method, target.path) == (method, path)
+        )
 
     @contextmanager
     def held(
@@ -278,9 +280,9 @@ class Attacked:
             finally:
                 sleep(3 * PROBE_SECONDS)
                 probe.stdin.close()
-                found = json.loads(probe.stdout.read())
-                figures.livez, figures.reads = sorted(found["livez"]), sorted(found["reads"])
-                figures.rss, figures.failed = found["rss"], found["failed"]
+                document = json.loads(probe.stdout.read())
+                figures.livez, figures.reads = sorted(document["livez"]), sorted(document["reads"])
+                figures.rss, figures.failed = document["rss"], document["failed"]
                 figures.loop_cpu = self.loop_cpu() - cpu
 
     def loop_cpu(self) -> float:
@@ -359,7 +361,7 @@ def attacked(
 
 def probe(url: str, pid: int) -> None:
     """Ask for `/livez` and read a ledger on new connections until standard input ends."""
-    found: dict[str, Any] = {"livez": [], "reads": [], "rss": 0, "failed": 0}
+    document: dict[str, Any] = {"livez": [], "reads": [], "rss": 0, "failed": 0}
     shown = f"Authorization: Bearer {os.environ['FORUM_PROBE_TOKEN']}\r\n"
     address = (str(urlsplit(url).hostname), int(urlsplit(url).port or 0))
     os.set_blocking(0, False)
@@ -377,11 +379,11 @@ def probe(url: str, pid: int) -> None:
                 status = client.recv(65536)[9:12]
         except OSError:
             status = b""
-        found[name].append(round(1000 * (monotonic() - begun), 2))
-        found["failed"] += status != b"200"
-        found["rss"] = max(found["rss"], tree_rss(pid))
+        document[name].append(round(1000 * (monotonic() - begun), 2))
+        document["failed"] += status != b"200"
+        document["rss"] = max(document["rss"], tree_rss(pid))
         sleep(PROBE_SECONDS)
-    print(json.dumps(found))
+    print(json.dumps(document))
 
 
 def _has_ended(descriptor: int) -> bool:

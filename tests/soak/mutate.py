@@ -219,8 +219,8 @@ def sample(rooms: list[str], count: int, seed: int) -> Iterator[Mutant]:
     chance = random.Random(seed)
     for room in rooms:
         modules = sorted((ROOT / "src/forum" / room).rglob("*.py"))
-        found = [m for path in modules if path.name != "__init__.py" for m in mutants_of(path)]
-        yield from chance.sample(found, min(len(found), -(-count // len(rooms))))
+        mutants = [m for path in modules if path.name != "__init__.py" for m in mutants_of(path)]
+        yield from chance.sample(mutants, min(len(mutants), -(-count // len(rooms))))
 
 
 def tests_for(module: str, *, own_only: bool) -> list[str]:

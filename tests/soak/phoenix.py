@@ -89,14 +89,14 @@ def shown(url: str) -> list[dict[str, Any]]:
 
 def check(spans: list[dict[str, Any]]) -> None:
     """See that Phoenix shows what was recorded."""
-    ids = {one["spanId"] for one in spans}
-    by_name = {one["name"]: one for one in spans}
+    ids = {document["spanId"] for document in spans}
+    by_name = {document["name"]: document for document in spans}
     assert len(spans) == len(ids) == 7, spans
-    assert all(one["parentId"] is None or one["parentId"] in ids for one in spans)
+    assert all(document["parentId"] is None or document["parentId"] in ids for document in spans)
     assert by_name["chat gpt-4o"]["tokenCountTotal"] == 1100
     assert by_name["chat gpt-4o"]["spanKind"] == "llm"
     assert by_name["execute_tool find"]["statusCode"] == "ERROR"
-    assert all(json.loads(one["attributes"])["forum"]["entry"] for one in spans)
+    assert all(json.loads(document["attributes"])["forum"]["entry"] for document in spans)
 
 
 def main() -> None:
@@ -118,13 +118,13 @@ def main() -> None:
         eventually(lambda: len(shown(url)) >= 7)
         spans = shown(url)
         check(spans)
-    for one in spans:
-        place = json.loads(one["attributes"])["forum"]
+    for document in spans:
+        place = json.loads(document["attributes"])["forum"]
         print(
-            one["trace"]["traceId"][:8],
-            one["spanKind"],
-            one["name"],
-            one["statusCode"],
+            document["trace"]["traceId"][:8],
+            document["spanKind"],
+            document["name"],
+            document["statusCode"],
             place["index"],
         )
 

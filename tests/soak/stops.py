@@ -107,11 +107,11 @@ def _load(made: Project) -> Iterator[list[str]]:
     stop = Event()
 
     def submit() -> None:
-        order = RunRequest("Go.", single_task_plan("Go."))
+        request = RunRequest("Go.", single_task_plan("Go."))
         while not stop.is_set():
             waiting = len(made.forum.store.timers(None, _AHEAD, due=False))
             try:
-                submitted.extend(made.submit(order) for _ in range(_AHEAD - waiting))
+                submitted.extend(made.submit(request) for _ in range(_AHEAD - waiting))
             except (BacklogFull, StoreFailed) as error:
                 print(f"not submitted: {error}", file=sys.stderr)
             stop.wait(0.05)

@@ -215,8 +215,8 @@ def main(mode: str, folder: str, url: str = "") -> None:
     """Do one of these and print what came of it."""
     with Forum(settings_of(Path(folder), url or None)) as forum:
         forum.keys.initialise()
-        told = MODES[mode](forum)
-    sys.stdout.write(json.dumps(told))
+        document = MODES[mode](forum)
+    sys.stdout.write(json.dumps(document))
 
 
 if __name__ == "__main__":

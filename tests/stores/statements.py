@@ -34,7 +34,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
     budget = {"log": log, "period": "2026-11-16", "scope": "ledger"}
     spend = {"usd": 1, "tokens": 1, "runs": 1}
     amount = {"usd": 1, "tokens": 1, "calls": 1}
-    alarm = {"log": log, "run": run, "strand": "main"}
+    document = {"log": log, "run": run, "strand": "main"}
     pauses = {"anew": 1 << 40, "shortest": 1_000_000, "longest": 15_000_000}
     at_strand = {"log": log, "strand": strand}
     body = {**at_strand, "n": 3, "name": "text"}
@@ -101,8 +101,8 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "discard_quarantine_bodies": {"log": log, "id": 1},
         "forget_asked": {"log": log, "run": run},
         "asked": {"log": log, "name": f"name-{run}"},
-        "alarms": {**alarm, "limit": 100},
-        "alarm": alarm,
+        "alarms": {**document, "limit": 100},
+        "alarm": document,
         "open_runs": {"log": log, "strand": "main", "limit": 100},
         "gates_waiting": {"log": log, "limit": 100},
         "due_alarms": {"log": log, "at": -1, "run": "", "strand": "", "limit": 100},
@@ -114,8 +114,8 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "drop_lost_lease": {"log": log, "worker": "new", "early": 1},
         "make_claimed_due": {"log": log, "worker": "worker-1", "strand": "main", "at": 1},
         "drop_claims": {"log": log, "worker": "worker-1"},
-        "snooze": {**alarm, "at": 7, "micros": 1},
-        "silence": {**alarm, "at": 7},
+        "snooze": {**document, "at": 7, "micros": 1},
+        "silence": {**document, "at": 7},
         "first_entries": {"log": log, "run": run, "limit": 1000},
         "hold_lease": {"log": log, "worker": "new", "micros": 1},
         "drop_lease": {"log": log, "worker": "new"},
@@ -162,21 +162,21 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "add_leaves": (log, 2**50, 2**50, 1),
             "put_tile": (log, 0, 2**30, b""),
             "open_account": {**new, **amount},
-            "set_alarm": {**alarm, "at": 1},
-            "add_alarm": {**alarm, "at": 1},
+            "set_alarm": {**document, "at": 1},
+            "add_alarm": {**document, "at": 1},
             "own_due": {"log": log, "worker": "worker-1", "own_limit": 50},
             "free_due": {"log": log, "worker": "new", "limit": 50},
             "add_claim": {"log": log, "run": run, "worker": "new"},
             "release_runs": {"log": log, "worker": "new", "runs": f'["{run}"]'},
             "claimable": {"log": log, "worker": "new", "limit": 50},
             "put_off": {
-                **alarm,
+                **document,
                 "own": False,
                 "anew": 1 << 40,
                 "shortest": 1_000_000,
                 "longest": 15_000_000,
             },
-            "clear_alarm": alarm,
+            "clear_alarm": document,
             "add_ended": {"log": log, "run": "new", "parent": ""},
             **{name: {"log": log, "runs": f'["{run}"]'} for name in removals},
         }

@@ -51,11 +51,11 @@ def claim_as(home: Project, worker: str) -> set[str]:
 
 def test_no_more_runs_are_claimed_than_there_is_room_for(home: Project) -> None:
     """The others are left to workers that have room."""
-    order = RunRequest("Go.", single_task_plan("Go."), slow(1500))
-    first = home.submit(order)
+    request = RunRequest("Go.", single_task_plan("Go."), slow(1500))
+    first = home.submit(request)
     with home.forum.runs.run_worker(WorkerCapacity(runs=1, tasks=4)):
         eventually(lambda: bool(tasks_of(home, first)))
-        second = home.submit(order)
+        second = home.submit(request)
         claimed = claim_as(home, "other")
         home.forum.store.release_runs("other", [second])
         states = [home.end(run) for run in (first, second)]
@@ -119,8 +119,8 @@ def test_a_worker_gives_its_connections_back_soon_after_its_work(
             assert row
             return int(row[0])
 
-        order = RunRequest("Go.", single_task_plan("Go."), slow(1))
-        runs = [home.submit(order) for _ in range(30)]
+        request = RunRequest("Go.", single_task_plan("Go."), slow(1))
+        runs = [home.submit(request) for _ in range(30)]
         eventually(lambda: connections() > MAX_IDLE_CONNECTIONS)
         for run in runs:
             home.end(run)

@@ -41,13 +41,13 @@ def run_server(mode: str, folder: Path, url: str) -> dict[str, Any]:
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        told = server.communicate(timeout=SECONDS)[0]
+        text = server.communicate(timeout=SECONDS)[0]
     except subprocess.TimeoutExpired:
         os.killpg(server.pid, signal.SIGKILL)
         server.communicate()
         pytest.fail(f"{mode}: nothing happened for {SECONDS} s")
     assert server.returncode == 0
-    answer: dict[str, Any] = json.loads(told)
+    answer: dict[str, Any] = json.loads(text)
     return answer
 
 
@@ -61,7 +61,7 @@ def test_a_hundred_forked_children_append_and_nothing_is_lost_or_doubled(
     tmp_path: Path, url: str
 ) -> None:
     """A server that forks its workers has opened the ledger before, and has threads that write."""
-    told = run_server("crowd", tmp_path, url)
+    server = run_server("crowd", tmp_path, url)
     with Forum(settings_of(tmp_path, url or None)) as forum:
         report = forum.log.verify(forum.log.read_trust())
         written = lengths(forum, [f"child-{nth}" for nth in range(CHILDREN)])
@@ -69,8 +69,8 @@ def test_a_hundred_forked_children_append_and_nothing_is_lost_or_doubled(
         (own,), size = lengths(forum, ["log"]), forum.store.head().size
         waiting = [str(row.position) for row in forum.store.unsequenced_rows() if row is not None]
 
-    assert {nth: code for nth, code in enumerate(told["codes"]) if code} == {}
-    assert (len(told["codes"]), told["went_on"]) == (CHILDREN, True)
+    assert {nth: code for nth, code in enumerate(server["codes"]) if code} == {}
+    assert (len(server["codes"]), server["went_on"]) == (CHILDREN, True)
     assert written == [ENTRIES + 2] * CHILDREN  # with the opening and the close of the run
     # The last who closed the ledger has given all of them an index.
     assert not waiting
@@ -83,13 +83,13 @@ def test_a_hundred_forked_children_append_and_nothing_is_lost_or_doubled(
 @pytest.mark.parametrize("mode", ["slow", "spawn"])
 def test_a_child_appends_whatever_its_parent_is_doing(tmp_path: Path, url: str, mode: str) -> None:
     """A lock that another thread holds at the moment of a fork stays locked in the child."""
-    told = run_server(mode, tmp_path, url)
+    server = run_server(mode, tmp_path, url)
     with Forum(settings_of(tmp_path, url or None)) as forum:
         report = forum.log.verify(forum.log.read_trust())
         runs = ["child"] if mode == "slow" else [f"child-{nth}" for nth in range(3)]
         written = lengths(forum, [*runs])
 
-    assert set(told["codes"]) == {0}
+    assert set(server["codes"]) == {0}
     assert written == [ENTRIES + 2] * len(runs)
     assert report.ok, report
 
@@ -124,10 +124,10 @@ def test_a_moment_that_a_parent_reads_is_not_read_by_its_child(store_factory: St
             except BaseException:  # noqa: BLE001  it must not go on as if it were the test
                 os._exit(3)
         codes = wait_for([child])
-        found = list(reader.read_strand("run", "main"))
+        strand = list(reader.read_strand("run", "main"))
 
     assert codes == [0]
-    assert len(found) == 3
+    assert len(strand) == 3
 
 
 @pytest.mark.postgres

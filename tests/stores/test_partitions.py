@@ -78,9 +78,9 @@ def read(url: str, chains: list[Chain]) -> list[list[bytes]]:
         assert [b"".join(body.read()) if body else b"" for body in bodies] == (
             [chain.run.encode()] * len(chain.records)
         )
-    found = [list(store.read_strand(chain.run, "main")) for chain in chains]
+    datases = [list(store.read_strand(chain.run, "main")) for chain in chains]
     store.close()
-    return found
+    return datases
 
 
 def query(url: str, text: str) -> Any:  # noqa: ANN401  a column of any type

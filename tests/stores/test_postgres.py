@@ -107,11 +107,11 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
     rest = upgrade_schema(empty_database)
     store = PostgresStore(empty_database, "o")
     store.append([chain.next(effects=(OpenBudgetAccount("run", Amount()),))])
-    found, account = list(store.read_strand("run", "main")), store.account("run")
+    strand, account = list(store.read_strand("run", "main")), store.account("run")
     store.close()
 
     assert [first, rest[:1]] == [[1], [2]]
-    assert found == data_of(chain.records)
+    assert strand == data_of(chain.records)
     assert account == BudgetAccount(Amount(), Amount())
 
 

@@ -237,10 +237,12 @@ def test_who_may_not_make_roles_is_told_the_statements(tenants: Tenants) -> None
         user = psycopg.conninfo.make_conninfo(tenants.url, user="forum_test_plain")
         write(tenants.url, "test.example/green")
         try:
-            told = make_tenant_role(user, "test.example/green")
-            before = db.execute("SELECT FROM pg_roles WHERE rolname = %s", (told.name,)).fetchall()
-            db.execute(told.statements.encode())
-            write(told.url, "test.example/green", "later")
+            tenant_role = make_tenant_role(user, "test.example/green")
+            before = db.execute(
+                "SELECT FROM pg_roles WHERE rolname = %s", (tenant_role.name,)
+            ).fetchall()
+            db.execute(tenant_role.statements.encode())
+            write(tenant_role.url, "test.example/green", "later")
         finally:
             db.execute("DROP OWNED BY forum_test_plain; DROP ROLE forum_test_plain")
 

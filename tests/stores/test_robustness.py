@@ -172,13 +172,13 @@ def test_a_full_file_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None
     acknowledged = [*fill(store, chain, 50), *fill(store, chain, 1)]
     with pytest.raises(StoreFailed, match="full"):
         store.append([chain.next(text=Pieces(100 << 10))])
-    found = list(store.read_strand("run", "main"))
+    strand = list(store.read_strand("run", "main"))
     store.cap(10_000)
     store.append([chain.records[-1]])
     store.close()
 
     assert len(acknowledged) > 10
-    assert found == acknowledged
+    assert strand == acknowledged
     check_whole(path, origin, data_of(chain.records))
 
 
@@ -217,14 +217,14 @@ def test_a_ledger_that_was_not_closed_is_not_read_as_it_once_was(
         (disk.folder / name).write_bytes((tmp_path / name).read_bytes())
     factory.close()
     disk.make_read_only()
-    found = None
+    strand = None
     try:
         with open_reader(disk.folder / "ledger.db", factory.origin) as reader:
-            found = list(reader.read_strand("run", "main"))
+            strand = list(reader.read_strand("run", "main"))
     except StoreFailed:
         pass
 
-    assert found in (None, data_of(chain.records))
+    assert strand in (None, data_of(chain.records))
 
 
 def another_process(*arguments: object) -> "subprocess.Popen[str]":
@@ -262,13 +262,13 @@ def test_a_killed_process_keeps_what_was_acknowledged(store_factory: StoreFactor
         acknowledged = [int(other.stdout.readline()) for _ in range(25)]
         os.kill(other.pid, signal.SIGKILL)
         acknowledged += [int(line) for line in other.stdout.read().splitlines()]
-    found = list(store.read_strand("run", "there"))
-    expected.take(len(found))
+    strand = list(store.read_strand("run", "there"))
+    expected.take(len(strand))
     store.append(expected.take(1))
     Sequencer(store).drain()
 
     assert acknowledged == list(range(len(acknowledged)))
-    assert len(found) >= len(acknowledged)
+    assert len(strand) >= len(acknowledged)
     assert entries_of(store) == data_of(expected.records)
 
 

@@ -123,7 +123,7 @@ def pair(
 
 def scanned(statement: str, plan: Plan) -> list[str]:
     """Return what a plan reads all of, where the statement sets no limit to that."""
-    found = []
+    texts = []
     for line in plan.lines:
         table = re.search(r"(?:SCAN|SEARCH|Scan on) (\w+)", line)
         if table is None or re.sub(r"_(\d+|default)$", "", table[1]) not in GROWING:
@@ -132,8 +132,8 @@ def scanned(statement: str, plan: Plan) -> list[str]:
         narrowed = re.search(r"\((?!log=\?\)|\(*log = \$\d+\)*\)).+\)", line)
         limited = "limit" in statement.lower()
         if "SCAN" in line or "Seq Scan" in line or not (narrowed or limited):
-            found.append(line)
-    return found
+            texts.append(line)
+    return texts
 
 
 def grown(pair: Pair, statements: dict[str, str]) -> dict[str, object]:
@@ -208,15 +208,15 @@ def test_a_call_takes_as_long_in_a_long_log_as_in_a_short_one(pair: Pair) -> Non
         "due": [partial(store.timers, None, 100, due=True) for store in stores],
     }
     try:
-        found = {name: [call() for call in both] for name, both in calls.items()}
+        document = {name: [call() for call in both] for name, both in calls.items()}
         ratios = {name: _ratio(*both) for name, both in calls.items()}
     finally:
         for store in stores:
             store.close()
 
-    assert found["find"] == [[middle] for middle in middles]
+    assert document["find"] == [[middle] for middle in middles]
     # More than are counted one by one, and all alike: then the estimate is exact.
-    assert found["backlog"] == [PENDING, PENDING]
+    assert document["backlog"] == [PENDING, PENDING]
     assert {name: ratio for name, ratio in ratios.items() if ratio > MOST_GROWTH} == {}
 
 

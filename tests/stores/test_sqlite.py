@@ -132,9 +132,9 @@ def test_a_closed_ledger_is_read_without_being_changed(path: Path) -> None:
     factory.close()
     before = path.read_bytes()
     with open_reader(path, factory.origin) as reader:
-        found = list(reader.read_strand("run", "main"))
+        strand = list(reader.read_strand("run", "main"))
 
-    assert found == data_of(chain.records)
+    assert strand == data_of(chain.records)
     assert path.read_bytes() == before
 
 
@@ -178,11 +178,11 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
         store.append(chain.take(2))
         store.close()
     with open_reader(path, factory.origin) as reader:
-        found = list(reader.read_strand("run", "main"))
+        strand = list(reader.read_strand("run", "main"))
     store = factory()
     store.append([chain.next(effects=(OpenBudgetAccount("run", Amount()),))])
 
-    assert found == data_of(chain.records[:2])
+    assert strand == data_of(chain.records[:2])
     assert list(store.read_strand("run", "main")) == data_of(chain.records)
     assert store.account("run") == BudgetAccount(Amount(), Amount())
     factory.close()

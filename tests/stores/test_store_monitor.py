@@ -130,13 +130,13 @@ def test_a_refused_write_stops_writing_and_not_reading(
     caplog.set_level(logging.INFO, "forum")
     watched.refused = error
     wait_until(lambda: bool(watched.conditions))
-    found, available = watched.conditions, watched.monitor.is_available
+    store_conditions, available = watched.conditions, watched.monitor.is_available
     values = {(s.metric.name, s.labels[0][1]): float(s.value) for s in watched.monitor.samples()}
     watched.refused = None
     wait_until(lambda: not watched.conditions)
     wait_until(lambda: "is over" in caplog.text)
 
-    assert found == {condition}
+    assert store_conditions == {condition}
     assert available
     assert [a for a in Ability if not values["forum_ready", str(a)]] == stopped.split()
     assert [c for c in StoreCondition if values["forum_condition", c.label]] == [condition]
@@ -147,7 +147,7 @@ def test_a_refused_write_stops_writing_and_not_reading(
 def test_what_a_look_shows(watched: Watched) -> None:
     """A standby, a read-only database, a clock, a tree that has shrunk, a signer that is gone."""
     wait_until(lambda: watched.monitor.is_available)
-    found: dict[str, set[StoreCondition]] = {}
+    document: dict[str, set[StoreCondition]] = {}
     for name, value in (
         ("standby", True),
         ("read_only", True),
@@ -158,7 +158,7 @@ def test_what_a_look_shows(watched: Watched) -> None:
         before = getattr(watched, name)
         setattr(watched, name, value)
         wait_until(lambda: bool(watched.conditions))
-        found[name] = watched.conditions
+        document[name] = watched.conditions
         setattr(watched, name, before)
         wait_until(lambda: not watched.conditions)
     for size in (3, 9):  # it stays, because the tree of nine may be another one
@@ -169,7 +169,7 @@ def test_what_a_look_shows(watched: Watched) -> None:
     watched.lost = None
     wait_until(lambda: watched.conditions == {StoreCondition.ROLLED_BACK})
 
-    assert found == {
+    assert document == {
         "standby": {StoreCondition.STANDBY},
         "read_only": {StoreCondition.READ_ONLY},
         "skew_s": {StoreCondition.CLOCK_OFF},
@@ -219,10 +219,12 @@ def _subclasses(kind: type[Exception]) -> Iterator[type[Exception]]:
 def test_every_blocked_store_has_a_condition_of_its_own() -> None:
     """One without would be told as something else."""
     kinds = [kind for kind in _subclasses(errors.StoreBlocked) if kind.__module__ == "forum.errors"]
-    found = {find_condition(kind("a", "b"), StoreCondition.DATABASE_FAILING) for kind in kinds}
+    store_conditions = {
+        find_condition(kind("a", "b"), StoreCondition.DATABASE_FAILING) for kind in kinds
+    }
 
-    assert StoreCondition.DATABASE_FAILING not in found
-    assert len(found) == len(kinds)
+    assert StoreCondition.DATABASE_FAILING not in store_conditions
+    assert len(store_conditions) == len(kinds)
 
 
 def test_every_condition_says_what_it_stops_and_what_to_do() -> None:

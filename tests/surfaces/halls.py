@@ -34,14 +34,14 @@ def open_forum(home: Path, project: str = PROJECT) -> Forum:
 
 @contextmanager
 def hall(
-    house: ServerConfig, peer: str = "127.0.0.1", *, operator: bool = False
+    config: ServerConfig, peer: str = "127.0.0.1", *, operator: bool = False
 ) -> Iterator[TestClient]:
     """Serve a house to a client that comes from an address, as the operator or as nobody."""
     with TestClient(
-        make_app(house, load_extensions(house)), "http://localhost", client=(peer, 40000)
+        make_app(config, load_extensions(config)), "http://localhost", client=(peer, 40000)
     ) as client:
         if operator:
-            client.headers.update(showing(house.desks[0].forum.access.operator_token()))
+            client.headers.update(showing(config.desks[0].forum.access.operator_token()))
         yield client
 
 

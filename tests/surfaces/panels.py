@@ -50,10 +50,10 @@ MUTE = {f"~ballot.0.{seat}": "I had rather not." for seat in (1, 2)}
 
 def project(*moves: Mapping[str, str], usd: str = "0", terms: str = "") -> str:
     """Return a project file in which two agents say this, whoever of them is asked."""
-    said = {name: words for one in moves for name, words in one.items()}
+    document = {name: words for move in moves for name, words in move.items()}
     return terms + "".join(
         f'[models.{agent}]\nkind = "scripted"\ntokens = {TOKENS}\nusd = {usd}\n'
-        + "".join(_move(name, words) for name, words in said.items())
+        + "".join(_move(name, words) for name, words in document.items())
         for agent in ("ann", "bob")
     )
 

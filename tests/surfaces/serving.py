@@ -83,8 +83,8 @@ def started(terminal: Terminal, *words: str) -> Iterator[str]:
     ) as process:
         assert process.stderr is not None
         try:
-            said = next((line for line in process.stderr if b" serving " in line), b"")
-            yield said.decode().strip().rpartition(" at ")[2]
+            lines = next((line for line in process.stderr if b" serving " in line), b"")
+            yield lines.decode().strip().rpartition(" at ")[2]
         finally:
             stop(process)
 

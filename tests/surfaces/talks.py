@@ -45,7 +45,7 @@ class Talk:
     async def list(self) -> set[str]:
         """Return the names of the tools that are offered."""
         listed = (await self.client.list_tools()).tools
-        self.schemas = {one.name: one.output_schema or {} for one in listed}
+        self.schemas = {tool.name: tool.output_schema or {} for tool in listed}
         return set(self.schemas)
 
     async def well(self, tool: str, **arguments: object) -> dict[str, Any]:
@@ -69,9 +69,9 @@ class Talk:
 
 def text_of(result: CallToolResult, part: int = 0) -> str:
     """Return a part of an answer that people read."""
-    found = result.content[part]
-    assert isinstance(found, TextContent)
-    return found.text
+    text_content = result.content[part]
+    assert isinstance(text_content, TextContent)
+    return text_content.text
 
 
 def over_pipes(made: Project, *options: str) -> Connect:

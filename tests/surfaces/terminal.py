@@ -41,8 +41,8 @@ class Terminal:
     @property
     def policy(self) -> Path:
         """The policy that `forum init` wrote."""
-        (found,) = self.state.glob("logs/*/policy")
-        return found
+        (path,) = self.state.glob("logs/*/policy")
+        return path
 
     def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own; a fresh one, if a variable is for Python."""
@@ -81,9 +81,9 @@ class Terminal:
         """Run the command with --json, and return the one object that it prints."""
         result = self.call(*words, "--json", given=given)
         assert result.exit_code in (0, 3), result.output
-        found = json.loads(result.stdout)
-        assert isinstance(found, dict)
-        return found
+        document = json.loads(result.stdout)
+        assert isinstance(document, dict)
+        return document
 
     def note(self, words: str) -> dict[str, Any]:
         """Put a remark on record."""

@@ -86,8 +86,8 @@ class Abused:
         """Connect without any manners."""
         address = urlsplit(self.served.url)
         where = (str(address.hostname), int(address.port or 0))
-        with socket.create_connection(where, FRESH_SECONDS) as found:
-            yield found
+        with socket.create_connection(where, FRESH_SECONDS) as connection:
+            yield connection
 
     def say(self, data: bytes) -> bytes:
         """Send something, and return all that is answered until the server hangs up."""
@@ -113,9 +113,9 @@ class Abused:
     def memory(self) -> int:
         """How many bytes of memory it has."""
         status = Path(f"/proc/{self.served.server.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s*(\d+) kB", status)
-        assert found is not None
-        return 1024 * int(found[1])
+        match = re.search(r"VmRSS:\s*(\d+) kB", status)
+        assert match is not None
+        return 1024 * int(match[1])
 
     @contextmanager
     def unharmed(self) -> "Iterator[Neighbour]":
@@ -421,10 +421,10 @@ def test_a_byte_now_and_then_buys_no_time(abused: Abused) -> None:
 def test_more_than_is_taken_is_not_even_read(abused: Abused) -> None:
     """A body of 64 MB must cost its sender more than the server, said or unsaid."""
     size = 64 << 20
-    said = RUNS + b"Content-Length: %d\r\n\r\n" % size
+    data = RUNS + b"Content-Length: %d\r\n\r\n" % size
     unsaid = RUNS + CHUNKED + b"\r\n%x\r\n" % size
     with abused.unharmed():
-        answers = [abused.say(head + b"a" * size) for head in (said, unsaid)]
+        answers = [abused.say(head + b"a" * size) for head in (data, unsaid)]
 
     # The end of the connection may overtake the answer, where the client does not stop to listen.
     assert all(answer[:13] in (b"HTTP/1.1 413 ", b"") for answer in answers)

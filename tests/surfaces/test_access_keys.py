@@ -241,10 +241,10 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file(
         "FORUM_SERVER_ALLOW_HOSTS": "a.example b.example",
         "FORUM_SERVER_OPEN_LOOPBACK": "false",
     }
-    found = taken(tmp_path, monkeypatch, "--port", "9003", **variables)
+    document = taken(tmp_path, monkeypatch, "--port", "9003", **variables)
 
-    assert (found["port"], found["rate"], found["open_loopback"]) == (9003, 2.0, False)
-    assert found["allow_host"] == ("a.example", "b.example")
+    assert (document["port"], document["rate"], document["open_loopback"]) == (9003, 2.0, False)
+    assert document["allow_host"] == ("a.example", "b.example")
 
 
 @pytest.mark.parametrize("wrong", ["port = [9001]", "open_loopback = [true]", "host.a = 1"])
@@ -264,8 +264,8 @@ def test_an_issuer_comes_from_one_file(tmp_path: Path) -> None:
     for folder, file in ((user, "config.toml"), (project, "forum.toml")):
         folder.mkdir()
         (folder / file).write_text(f'[oidc]\nissuer = "https://{folder.name}.example"\n')
-    with (user / "config.toml").open("a") as told:
-        told.write('jwks_url = "https://user.example/keys"\n')
+    with (user / "config.toml").open("a") as text_iowrapper:
+        text_iowrapper.write('jwks_url = "https://user.example/keys"\n')
     settings = load_settings(project, {"FORUM_CONFIG_DIR": str(user)})
 
     assert settings.sections.tables == {"oidc": {"issuer": "https://project.example"}}

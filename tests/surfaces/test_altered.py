@@ -92,12 +92,12 @@ def test_a_server_remembers_a_revocation_that_is_deleted_with_its_head(forum: Fo
     forum.access.revoke(key.id)
     forum.log.publish()
     server = Forum(forum.settings)
-    known = server.access.read_access()
+    access_state = server.access.read_access()
     revocation = forum.ledger.find_entry(str(Position(LOG_RUN, ACCESS_STRAND, 1)))
     open_tamperer(forum).delete(revocation.index or 0)
     forum.store.save_strand_head(before)
 
-    assert key.id in server.access.read_access(known).revoked
+    assert key.id in server.access.read_access(access_state).revoked
     with (
         pytest.raises(TamperDetected, match="not there any more"),
         Forum(forum.settings) as restarted,

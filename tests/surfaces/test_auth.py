@@ -169,8 +169,8 @@ def test_a_token_that_others_could_read_opens_nothing(forum: Forum, tmp_path: Pa
 def test_each_project_has_a_token_of_its_own(tmp_path: Path) -> None:
     """It opens its own ledger wherever several are served, and no other."""
     with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
-        house = ServerConfig([Tenant(one), Tenant(two)])
-        with hall(house) as client:
+        config = ServerConfig([Tenant(one), Tenant(two)])
+        with hall(config) as client:
             taken = client.post(RUNS, json=ASK, headers=showing(two.access.operator_token()))
         runs = [len(forum.reads.recent_runs(None, 10)) for forum in (one, two)]
 
@@ -330,11 +330,11 @@ def test_each_key_has_its_own_rate(forum: Forum) -> None:
         forum.access.grant("other", {Scope.READ}),
     )
     with hall(ServerConfig([Tenant(forum)], rate=0.5)) as client:
-        found = [client.get(RUNS, headers=showing(hasty)) for _ in range(3)]
+        responses = [client.get(RUNS, headers=showing(hasty)) for _ in range(3)]
         calm = client.get(RUNS, headers=showing(other))
 
-    assert [answer.status_code for answer in found] == [200, 429, 429]
-    assert found[1].headers["retry-after"] == "1"
+    assert [answer.status_code for answer in responses] == [200, 429, 429]
+    assert responses[1].headers["retry-after"] == "1"
     assert calm.status_code == 200
 
 
@@ -350,10 +350,10 @@ def test_a_flood_is_a_few_entries_with_a_number(tmp_path: Path) -> None:
             client.get(RUNS, headers=showing(key) if nth % 2 else {})
 
     with open_forum(tmp_path) as forum:
-        found = turned_away(forum)
-    assert [turned.facts.times for turned in found] == [1, 999]
-    assert {(turned.actor, turned.facts.who) for turned in found} == {("stranger", "stranger")}
-    assert {(t.facts.why, t.facts.door) for t in found} == {(DenialReason.UNKNOWN, "list_runs")}
+        turneds = turned_away(forum)
+    assert [turned.facts.times for turned in turneds] == [1, 999]
+    assert {(turned.actor, turned.facts.who) for turned in turneds} == {("stranger", "stranger")}
+    assert {(t.facts.why, t.facts.door) for t in turneds} == {(DenialReason.UNKNOWN, "list_runs")}
 
 
 def test_who_hangs_up_leaves_no_line_behind(caplog: pytest.LogCaptureFixture) -> None:
@@ -403,10 +403,10 @@ def test_what_was_counted_is_told_when_its_time_is_over(forum: Forum) -> None:
     """A flood that has ended is on record too, though nobody comes any more."""
 
     async def flood() -> list[int]:
-        denials, desk = DenialRecorder(window=0.05), Tenant(forum)
+        denials, tenant = DenialRecorder(window=0.05), Tenant(forum)
         async with denials.flush_periodically():
             for _ in range(7):
-                await denials.record(desk, "stranger", DenialReason.UNKNOWN, "list_runs")
+                await denials.record(tenant, "stranger", DenialReason.UNKNOWN, "list_runs")
             await asyncio.to_thread(
                 eventually, lambda: sum(t.facts.times for t in turned_away(forum)) == 7
             )
@@ -437,15 +437,15 @@ def test_who_comes_again_while_others_are_told_is_counted(
     slow = Slow(forum, monkeypatch)
 
     async def scene() -> None:
-        denials, desk = DenialRecorder(), Tenant(forum)
+        denials, tenant = DenialRecorder(), Tenant(forum)
         slow.gate.set()
         for who in ("ann", "ann", "bob"):
-            await denials.record(desk, who, DenialReason.SCOPE, "create_run")
+            await denials.record(tenant, who, DenialReason.SCOPE, "create_run")
         slow.gate.clear()
         slow.begun.clear()
         flushing = asyncio.create_task(denials.flush())
         await asyncio.to_thread(slow.begun.wait, SOON)
-        await denials.record(desk, "bob", DenialReason.SCOPE, "create_run")
+        await denials.record(tenant, "bob", DenialReason.SCOPE, "create_run")
         slow.gate.set()
         await flushing
         await denials.flush()
@@ -461,8 +461,10 @@ def test_who_is_being_told_is_not_told_again(forum: Forum, monkeypatch: pytest.M
     slow = Slow(forum, monkeypatch)
 
     async def scene() -> None:
-        denials, desk = DenialRecorder(), Tenant(forum)
-        noting = asyncio.create_task(denials.record(desk, "ann", DenialReason.SCOPE, "create_run"))
+        denials, tenant = DenialRecorder(), Tenant(forum)
+        noting = asyncio.create_task(
+            denials.record(tenant, "ann", DenialReason.SCOPE, "create_run")
+        )
         await asyncio.to_thread(slow.begun.wait, SOON)
         flushing = asyncio.create_task(denials.flush())
         await asyncio.sleep(0)
@@ -490,12 +492,12 @@ def test_what_could_not_be_told_is_told_later(
     monkeypatch.setattr(forum.access, "record_denial", lose)
 
     async def scene() -> None:
-        denials, desk = DenialRecorder(), Tenant(forum)
+        denials, tenant = DenialRecorder(), Tenant(forum)
         with pytest.raises(StoreFailed):
-            await denials.record(desk, "ann", DenialReason.SCOPE, "create_run")
+            await denials.record(tenant, "ann", DenialReason.SCOPE, "create_run")
         with pytest.raises(StoreFailed):
             await denials.flush()
-        await denials.record(desk, "ann", DenialReason.SCOPE, "create_run")
+        await denials.record(tenant, "ann", DenialReason.SCOPE, "create_run")
         await denials.flush()
 
     asyncio.run(scene())
@@ -510,10 +512,10 @@ def test_those_who_come_under_many_names_are_counted_together(
     monkeypatch.setattr("forum.surfaces.http.denial_log.MAX_DENIAL_KEYS", 3)
 
     async def crowd() -> None:
-        denials, desk = DenialRecorder(), Tenant(forum)
+        denials, tenant = DenialRecorder(), Tenant(forum)
         async with denials.flush_periodically():
             for nth in range(9):
-                await denials.record(desk, f"oidc/{nth}", DenialReason.SCOPE, "create_run")
+                await denials.record(tenant, f"oidc/{nth}", DenialReason.SCOPE, "create_run")
 
     asyncio.run(crowd())
 
@@ -542,8 +544,8 @@ class Issuer:
 
     def token(self, subject: str = "ann", *, seconds: float = 60, **claims: object) -> str:
         """Return a token with the scope `read`, unless the claims say otherwise."""
-        said = {"iss": self.url, "aud": "forum", "sub": subject, "exp": time() + seconds}
-        whole = {**said, "scope": "read", **claims}
+        document = {"iss": self.url, "aud": "forum", "sub": subject, "exp": time() + seconds}
+        whole = {**document, "scope": "read", **claims}
         return jwt.encode(whole, self._key, "EdDSA", headers={"kid": "one"})
 
     def house(self, *forums: Forum, **settings: str) -> ServerConfig:
@@ -636,10 +638,10 @@ def test_an_issuer_that_is_away_keeps_no_key_out(forum: Forum) -> None:
     key = forum.access.grant("ci", {Scope.READ})
     with hall(away.house(forum)) as client:
         unknown = client.get(RUNS, headers=showing(away.token()))
-        known = client.get(RUNS, headers=showing(key))
+        response = client.get(RUNS, headers=showing(key))
 
     assert (unknown.status_code, unknown.headers["retry-after"]) == (503, "5")
-    assert known.status_code == 200
+    assert response.status_code == 200
 
 
 # Decisions
@@ -650,17 +652,17 @@ def test_a_decision_says_by_what_right_it_was_made_and_not_by_whom(forum: Forum)
     gated = {"request": "Hi.", "route": False, "gates": {"what": ["plan"]}}
     approver = forum.access.grant("boss", {Scope.APPROVE})
     with issuing() as issuer:
-        house = replace(issuer.house(forum), desks=[Tenant(forum, forum.runs.run_worker)])
+        config = replace(issuer.house(forum), desks=[Tenant(forum, forum.runs.run_worker)])
         token = issuer.token("ann@example.com", scope="approve")
-        with hall(house, operator=True) as client:
+        with hall(config, operator=True) as client:
             runs = [client.post(RUNS, json=gated).json()["run"] for _ in range(3)]
             for run, shown in zip(
                 runs, (forum.access.operator_token(), str(approver), token), strict=True
             ):
                 forum.reads.follow_run(run, patience=SOON)
                 digest = forum.reads.read_gate(run, "plan")[0].digest
-                said = {"subject": "plan", "answer": "approve", "digest": digest}
-                done = client.post(f"{RUNS}/{run}/gate", json=said, headers=showing(shown))
+                document = {"subject": "plan", "answer": "approve", "digest": digest}
+                done = client.post(f"{RUNS}/{run}/gate", json=document, headers=showing(shown))
                 assert done.status_code == 200, done.text
             for run in runs:
                 assert forum.reads.follow_run(run, patience=SOON).outcome is not None

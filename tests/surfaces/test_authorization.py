@@ -92,10 +92,10 @@ class World:
 
     def entries(self) -> list[Any]:
         """Return the entries of the run, as its own people see them."""
-        found = self.client.get(
+        response = self.client.get(
             "/api/v1/entries", params={"run": self.run}, headers=showing(self.by_scope[Scope.READ])
         )
-        return list(found.json()["entries"])
+        return list(response.json()["entries"])
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +117,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "of a ledger that is not served": third.access.grant("far", EVERYTHING),
                 "no key at all": "open sesame",
             }
-        house = ServerConfig([Tenant(first), Tenant(second)])
-        with hall(house) as client:
+        config = ServerConfig([Tenant(first), Tenant(second)])
+        with hall(config) as client:
             asked = client.post(
                 "/api/v1/runs",
                 headers=showing(by_scope[Scope.SUBMIT]),
@@ -149,23 +149,23 @@ def test_an_operation_opens_for_its_scopes_and_for_no_other(
     world: World, operation: Operation
 ) -> None:
     """A key with one scope too few or too many would be found here, at whatever operation."""
-    found = {scope: status(world, operation, key) for scope, key in world.by_scope.items()}
+    document = {scope: status(world, operation, key) for scope, key in world.by_scope.items()}
 
-    opened = {scope for scope in Scope if found[scope] not in (401, 403)}
+    opened = {scope for scope in Scope if document[scope] not in (401, 403)}
     assert opened == {s for s in Scope if not operation.scopes or has_scope({s}, operation.scopes)}
-    assert {found[scope] for scope in set(Scope) - opened} <= {403}
+    assert {document[scope] for scope in set(Scope) - opened} <= {403}
 
 
 @each_operation
 def test_what_is_no_good_key_opens_nothing(world: World, operation: Operation) -> None:
     """Without a key, with one that is over, and with one of another ledger, it is the same."""
-    found = {what: status(world, operation, key) for what, key in world.bad.items()}
-    found["none"] = status(world, operation, None)
+    document = {what: status(world, operation, key) for what, key in world.bad.items()}
+    document["none"] = status(world, operation, None)
 
     if operation.name in PUBLIC:
-        assert set(found.values()) == {200}
+        assert set(document.values()) == {200}
     else:
-        assert set(found.values()) == {401}, found
+        assert set(document.values()) == {401}, document
 
 
 @each_operation
@@ -210,10 +210,10 @@ def test_an_approver_reads_what_a_gate_shows_and_no_other_body(world: World) -> 
     (listed,) = world.client.get("/api/v1/gates", headers=approver).json()["gates"]
     body = world.client.get(f"{entries}/{gate['index']}/bodies/shown", headers=approver)
     others = [
-        world.client.get(f"{entries}/{found['index']}/bodies/{name}", headers=approver).status_code
-        for found in world.entries()
-        for name in found["entry"]["bodies"]
-        if found["index"] != gate["index"]
+        world.client.get(f"{entries}/{entry['index']}/bodies/{name}", headers=approver).status_code
+        for entry in world.entries()
+        for name in entry["entry"]["bodies"]
+        if entry["index"] != gate["index"]
     ]
     closed = [f"{entries}?run={world.run}", f"{entries}/{gate['index']}", "/api/v1/checkpoint"]
 
@@ -251,9 +251,9 @@ def test_every_route_was_declared_with_its_scopes(world: World) -> None:
 
 def test_the_document_leaves_no_operation_out(world: World) -> None:
     """What is not in it would not be in the matrix."""
-    told = world.client.get("/openapi.json").json()["paths"]
+    paths = world.client.get("/openapi.json").json()["paths"]
 
     listed = {
-        operation["operationId"] for methods in told.values() for operation in methods.values()
+        operation["operationId"] for methods in paths.values() for operation in methods.values()
     }
     assert listed | {"openapi"} == set(ENDPOINTS)

@@ -39,20 +39,20 @@ def test_a_submission_over_the_cap_is_refused_until_the_day_is_over(tmp_path: Pa
     """Other keys go on, and asking again for what was taken on is no new run."""
     ask = {"request": "Name a river.", "route": False}
     with open_forum(tmp_path, TWO_RUNS) as forum, hall(ServerConfig([Tenant(forum)])) as client:
-        one, other = (showing(forum.access.grant(n, {Scope.SUBMIT})) for n in ("one", "other"))
+        document, other = (showing(forum.access.grant(n, {Scope.SUBMIT})) for n in ("one", "other"))
         reader = showing(forum.access.grant("reader", {Scope.READ}))
-        named = {**one, "Idempotency-Key": "first"}
+        named = {**document, "Idempotency-Key": "first"}
         taken = [
             client.post(RUNS, json=ask, headers=named),
-            client.post(RUNS, json=ask, headers=one),
+            client.post(RUNS, json=ask, headers=document),
         ]
-        refused = client.post(RUNS, json=ask, headers=one)
-        talk = {"model": "forum", "messages": [{"role": "user", "content": "Hello."}]}
-        spoken = client.post(CHAT, json=talk, headers=one)
+        refused = client.post(RUNS, json=ask, headers=document)
+        members = {"model": "forum", "messages": [{"role": "user", "content": "Hello."}]}
+        spoken = client.post(CHAT, json=members, headers=document)
         again = client.post(RUNS, json=ask, headers=named)
         elsewhere = client.post(RUNS, json=ask, headers=other)
-        told = client.get(BUDGETS, headers=reader)
-        hidden = client.get(BUDGETS, headers=one)
+        response = client.get(BUDGETS, headers=reader)
+        hidden = client.get(BUDGETS, headers=document)
 
     assert [answer.status_code for answer in taken] == [202, 202]
     assert refused.status_code == 429
@@ -64,7 +64,7 @@ def test_a_submission_over_the_cap_is_refused_until_the_day_is_over(tmp_path: Pa
     assert again.json() == taken[0].json()
     assert elsewhere.status_code == 202
     assert hidden.status_code == 403
-    used = {found["scope"]: found["used"]["runs"] for found in told.json()["budgets"]}
+    used = {found["scope"]: found["used"]["runs"] for found in response.json()["budgets"]}
     assert sorted(used.values()) == [1, 2]
     assert all(scope.startswith("key:key/") for scope in used)
 
@@ -113,7 +113,7 @@ def test_a_cap_that_is_met_within_a_nested_plan_is_told_as_one(bare: Terminal) -
     (bare.folder / "nest.toml").write_text(NESTED)
     submit = ("submit", "--plan", "nest.toml", "--cmd", "cat", "--price-usd", "0.7")
     first, second = (bare.type(*submit) for _ in range(2))
-    told = bare.ask("show", second.stderr.split()[1])
+    document = bare.ask("show", second.stderr.split()[1])
 
     assert (first.returncode, second.returncode) == (0, 5)
     words = " ".join(second.stderr.split())
@@ -121,7 +121,7 @@ def test_a_cap_that_is_met_within_a_nested_plan_is_told_as_one(bare: Terminal) -
         "n1 was given up after 1 attempt, because budget: $0.70 more was needed, and $0.70" in words
     )
     assert "of $1.00 per day for ledger was used" in words
-    assert (told["status"], "budget: $0.70 more" in told["why"]) == (5, True)
+    assert (document["status"], "budget: $0.70 more" in document["why"]) == (5, True)
     assert bare.call("ledger", "verify").exit_code == 0
 
 

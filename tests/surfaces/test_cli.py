@@ -223,11 +223,11 @@ def test_a_checkpoint_is_printed_as_it_was_signed(terminal: Terminal) -> None:
     """Kept in a file, it is what --seen takes later."""
     key = VerifierKey.parse(terminal.ask("init")["key"])
     printed = terminal.type("ledger", "checkpoint")
-    told = terminal.ask("ledger", "checkpoint")
+    document = terminal.ask("ledger", "checkpoint")
     checkpoint, note = open_checkpoint(printed.stdout.encode(), [key])
 
-    assert (checkpoint.size, checkpoint.root.hex()) == (told["size"], told["root"])
-    assert (told["note"], told["witnessed"]) == (note.encode().decode(), True)
+    assert (checkpoint.size, checkpoint.root.hex()) == (document["size"], document["root"])
+    assert (document["note"], document["witnessed"]) == (note.encode().decode(), True)
     assert printed.stderr == "self-witnessed\n"
 
 
@@ -416,10 +416,10 @@ def test_a_state_of_another_checkpoint_is_not_used(terminal: Terminal, spoil: st
     terminal.note("second")
     assert terminal.ask("ledger", "verify")["ok"] is True
     path.write_bytes(before)
-    told = terminal.type("ledger", "verify", "--since-seen")
+    completed = terminal.type("ledger", "verify", "--since-seen")
 
-    assert told.returncode == 0
-    assert "the state is not that of the checkpoint that was seen last" in told.stderr
+    assert completed.returncode == 0
+    assert "the state is not that of the checkpoint that was seen last" in completed.stderr
 
 
 def test_two_readers_can_verify_at_once(
@@ -651,9 +651,9 @@ def test_up_uses_the_agent_of_its_options(terminal: Terminal) -> None:
         taken = httpx2.post(f"{url}/api/v1/runs", json={"request": "again"}, headers=headers)
         run = taken.json()["run"]
         terminal.type("watch", run)
-        told = httpx2.get(f"{url}/api/v1/runs/{run}", headers=headers).json()
+        document = httpx2.get(f"{url}/api/v1/runs/{run}", headers=headers).json()
 
-    assert (told["outcome"], told["answer"]) == ("ok", "again")
+    assert (document["outcome"], document["answer"]) == ("ok", "again")
 
 
 def test_there_is_no_token_without_a_ledger(tmp_path: Path) -> None:
@@ -745,7 +745,7 @@ def cpu_seconds(terminal: Terminal, command: list[str]) -> float:
 def test_who_looks_at_runs_loads_no_engine(terminal: Terminal) -> None:
     """Nor the event loop that it needs: to load the two costs more than to look."""
     terminal.note("hello")
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-X", "importtime", FORUM, "runs"],
         cwd=terminal.folder,
         env=terminal.environment,
@@ -753,7 +753,7 @@ def test_who_looks_at_runs_loads_no_engine(terminal: Terminal) -> None:
         text=True,
         check=True,
     ).stderr
-    loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    loaded = {line.rpartition("|")[2].strip() for line in output.splitlines()}
 
     assert "forum.stores.sqlite" in loaded
     assert {"forum.engine", "asyncio"} & loaded == set()

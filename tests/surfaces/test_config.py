@@ -36,9 +36,9 @@ def say(terminal: Terminal, *, user: str = "", project: str = "") -> None:
 
 def shown(terminal: Terminal) -> dict[str, tuple[Any, str]]:
     """Return every setting with its value and its origin."""
-    found = terminal.ask("config", "show")
-    assert found["schema"] == "forum.config/1"
-    return {one["setting"]: (one["value"], one["origin"]) for one in found["settings"]}
+    document = terminal.ask("config", "show")
+    assert document["schema"] == "forum.config/1"
+    return {one["setting"]: (one["value"], one["origin"]) for one in document["settings"]}
 
 
 # Who wins
@@ -47,7 +47,7 @@ USER, PROJECT, VARIABLE = (f"postgresql://{who}@h/d" for who in ("user", "projec
 
 
 @pytest.mark.parametrize(
-    ("said", "value", "origin"),
+    ("texts", "value", "origin"),
     [
         ((), None, "default"),
         (("user",), USER, "user file"),
@@ -57,14 +57,14 @@ USER, PROJECT, VARIABLE = (f"postgresql://{who}@h/d" for who in ("user", "projec
     ],
 )
 def test_a_setting_has_the_value_and_the_origin_of_whoever_wins(
-    terminal: Terminal, said: tuple[str, ...], value: str | None, origin: str
+    terminal: Terminal, texts: tuple[str, ...], value: str | None, origin: str
 ) -> None:
     """Environment before project before user before default; and what is told is what holds."""
     urls = {
         who: f'[database]\nurl = "{url}"\n' for who, url in (("user", USER), ("project", PROJECT))
     }
-    say(terminal, **{who: text for who, text in urls.items() if who in said})
-    if "variable" in said:
+    say(terminal, **{who: text for who, text in urls.items() if who in texts})
+    if "variable" in texts:
         terminal.environment["FORUM_DATABASE_URL"] = VARIABLE
 
     assert shown(terminal)["database.url"] == (value, origin)
@@ -78,13 +78,13 @@ def test_files_are_taken_together_setting_by_setting(terminal: Terminal) -> None
         user='[roles]\nteam = true\n[models.cheap]\ncmd = "a"\nusd = 1\n[models.own]\ncmd = "x"\n',
         project='[ledger]\norigin = "a.example/b"\n[models.cheap]\ncmd = "ours"\n',
     )
-    found = shown(terminal)
+    document = shown(terminal)
 
-    assert found["ledger.origin"] == ("a.example/b", "project file")
-    assert found["roles.team"] == ("true", "user file")
-    assert found["models.cheap.cmd"] == ("ours", "project file")
-    assert found["models.own.cmd"] == ("x", "user file")
-    assert "models.cheap.usd" not in found
+    assert document["ledger.origin"] == ("a.example/b", "project file")
+    assert document["roles.team"] == ("true", "user file")
+    assert document["models.cheap.cmd"] == ("ours", "project file")
+    assert document["models.own.cmd"] == ("x", "user file")
+    assert "models.cheap.usd" not in document
 
 
 def test_a_path_is_relative_to_the_file_that_names_it(terminal: Terminal) -> None:
@@ -190,13 +190,13 @@ def test_init_writes_settings_that_say_nothing_yet(terminal: Terminal) -> None:
     settled = [line.removeprefix("# ") for line in text.split("\n") if "=" in line or "[" in line]
     (terminal.folder / "forum.toml").write_text("\n".join(settled))
     full = load_settings(terminal.folder, terminal.environment)
-    known = load_team_settings(full)
+    team_settings = load_team_settings(full)
 
     assert (plain.origin, plain.database, plain.policy) == (None, None, None)
     assert plain.sections.tables == {}
     shown = SECTIONS.keys() - PROJECT_SECTIONS.keys() - {"otel"} | {"tenants"}
     assert full.sections.tables.keys() == shown
-    assert known.agents.keys() == {"", "cheap", "capable", "frontier"}
+    assert team_settings.agents.keys() == {"", "cheap", "capable", "frontier"}
     assert (full.origin, full.key_file) == ("example.com/agents", Path("/etc/forum/log.key"))
 
 
@@ -210,7 +210,7 @@ def offered(terminal: Terminal, line: str) -> set[str]:
         _FORUM_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1)
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return {found.partition(",")[2] for found in done.stdout.split()}
+    return {text.partition(",")[2] for text in done.stdout.split()}
 
 
 @pytest.mark.slow

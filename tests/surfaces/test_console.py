@@ -60,14 +60,14 @@ _ALLOWED = {
 
 def test_nothing_prints_past_the_console() -> None:
     """Else a text of an agent would reach the terminal as it is."""
-    found = [
+    offences = [
         offence
         for path in sorted(_PACKAGE.rglob("*.py"))
         if (name := str(path.relative_to(_PACKAGE))) not in _FREE
         for offence in _offences(path)
         if not offence.endswith(f": {_ALLOWED.get(name, '-')}")
     ]
-    assert found == []
+    assert offences == []
 
 
 def _on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:

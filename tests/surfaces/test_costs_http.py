@@ -41,25 +41,25 @@ def test_costs_are_those_of_all_runs_whatever_they_are_added_up_by(tmp_path: Pat
         names = write_runs(forum, 60, 700)
         names.append(_write_run(forum, "writer", "small-1", 5, ends=False))
         states = {name: forum.reads.read_run(name) for name in names}
-        told = {by: client.get(COSTS, params={"by": by}).json() for by in run_costs.CostAxis}
+        document = {by: client.get(COSTS, params={"by": by}).json() for by in run_costs.CostAxis}
         again = client.get(COSTS).json()
         later = client.get(COSTS, params={"since": "2099-01-01"}).json()
         unfit = client.get(COSTS, params={"by": "moon"})
 
-    total = told[run_costs.CostAxis.DAY]["total"]
+    total = document[run_costs.CostAxis.DAY]["total"]
     spent = [state.spent for state in states.values()]
     assert total["spent"] == {
         "usd": format_usd(sum(amount.usd for amount in spent)),
         "tokens": sum(amount.tokens for amount in spent),
         "calls": sum(amount.calls for amount in spent),
     }
-    assert again == told[run_costs.CostAxis.DAY]
-    for by, costs in told.items():
+    assert again == document[run_costs.CostAxis.DAY]
+    for by, costs in document.items():
         assert costs["by"] == by
         assert costs["total"] == total
         assert _sum_rows(costs["rows"]) == total["spent"]
-    assert [row["key"] for row in told[run_costs.CostAxis.AGENT]["rows"]][-1] == "crew"
-    assert {row["key"] for row in told[run_costs.CostAxis.LANE]["rows"]} == {
+    assert [row["key"] for row in document[run_costs.CostAxis.AGENT]["rows"]][-1] == "crew"
+    assert {row["key"] for row in document[run_costs.CostAxis.LANE]["rows"]} == {
         *("research", "backend", "writing", None)
     }
     assert total["runs"] == 61

@@ -39,8 +39,8 @@ def test_a_team_is_declined_for_the_figures_of_its_model(tmp_path: Path, model: 
             assert accepted.policy.declined_team == ((model,) if is_small else ())
             assert (Role.COORDINATOR in accepted.policy.roles) != is_small
             assert isinstance(accepted, RunContext) == is_small  # one task is planned already
-            told = client.get(f"/api/v1/runs/{run}", headers=showing(operator)).json()
-            assert told["declined_team"] == ([model] if is_small else [])
+            document = client.get(f"/api/v1/runs/{run}", headers=showing(operator)).json()
+            assert document["declined_team"] == ([model] if is_small else [])
     shown = terminal.call("show", by_command)
     assert (f"no team: {model} gains nothing from one" in shown.stdout) == is_small
 
@@ -51,8 +51,8 @@ def test_what_measures_a_model_gets_its_team(tmp_path: Path) -> None:
     settings = load_settings(tmp_path, {"HOME": str(tmp_path)})
     for any_model in (True, False):
         planner = Planner(settings, any_model=any_model)
-        order = RunRequest(REQUEST, None, planner.base_policy)
-        decided = planner.decide(order, CallerAuthority.OPERATOR, team=True)
+        request = RunRequest(REQUEST, None, planner.base_policy)
+        decided = planner.decide(request, CallerAuthority.OPERATOR, team=True)
         assert bool(decided.policy.declined_team) != any_model
         again = planner.decide(decided, CallerAuthority.OPERATOR, team=False)
         assert not again.policy.declined_team

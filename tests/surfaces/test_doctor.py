@@ -43,12 +43,12 @@ def examined(terminal: Terminal, status: int) -> dict[str, DoctorFinding]:
     """Return what is found, by the names of the checks; of several of one name, the worst."""
     done = terminal.call("doctor", "--json")
     assert done.exit_code == status, done.output
-    found: dict[str, DoctorFinding] = {}
+    document: dict[str, DoctorFinding] = {}
     for one in json.loads(done.stdout)["checks"]:
         finding = DoctorFinding(one["check"], DoctorState(one["state"]), one["found"], one["next"])
-        if finding.check not in found or found[finding.check].state is DoctorState.OK:
-            found[finding.check] = finding
-    return found
+        if finding.check not in document or document[finding.check].state is DoctorState.OK:
+            document[finding.check] = finding
+    return document
 
 
 def files_of(terminal: Terminal) -> dict[Path, bytes]:
@@ -59,22 +59,24 @@ def files_of(terminal: Terminal) -> dict[Path, bytes]:
 
 def test_where_nothing_is_yet_the_way_to_it_is_told(bare: Terminal) -> None:
     """It is the first thing that somebody types whom something does not work for."""
-    found = examined(bare, 0)
+    document = examined(bare, 0)
 
     unmade = {"project", "data", "state", "key", "database"}
-    assert {one.next for name, one in found.items() if name in unmade} == {"forum init"}
-    assert {found[name].state for name in unmade} == {DoctorState.WARNING}
+    assert {finding.next for name, finding in document.items() if name in unmade} == {"forum init"}
+    assert {document[name].state for name in unmade} == {DoctorState.WARNING}
     assert files_of(bare) == {}
 
 
 def test_a_ledger_that_is_well_is_told_to_be(terminal: Terminal) -> None:
     """Every check is there, none of them warns but of the missing model, and nothing is written."""
     before = files_of(terminal)
-    found = examined(terminal, 0)
+    document = examined(terminal, 0)
     shown = terminal.call("doctor")
 
-    assert [name for name, one in found.items() if one.state is not DoctorState.OK] == ["model"]
-    assert {"key", "ledger", "signer", "witness", "quorum", "workers", "roster"} <= found.keys()
+    assert [name for name, finding in document.items() if finding.state is not DoctorState.OK] == [
+        "model"
+    ]
+    assert {"key", "ledger", "signer", "witness", "quorum", "workers", "roster"} <= document.keys()
     assert files_of(terminal) == before
     assert "✓ ledger" in shown.stdout
     assert shown.stderr == "\n1 warning\n"
@@ -156,11 +158,11 @@ def test_what_is_broken_comes_with_the_next_step(
 ) -> None:
     """Whatever is broken, it is found under its name, and the rest is looked at too."""
     change(terminal)
-    found = examined(terminal, 1)
+    document = examined(terminal, 1)
 
-    assert found[check].state is DoctorState.PROBLEM
-    assert step in (found[check].next or "")
-    assert found["extras"].state is DoctorState.OK
+    assert document[check].state is DoctorState.PROBLEM
+    assert step in (document[check].next or "")
+    assert document["extras"].state is DoctorState.OK
 
 
 @contextmanager
@@ -193,19 +195,19 @@ def test_only_who_refuses_nonsense_is_a_witness(
     """Any web server may say yes to everything; a cosignature is not to be had from it."""
     with answering(status) as url:
         ask_a_stranger(terminal, url)
-        found = examined(terminal, 1 if quorum is DoctorState.PROBLEM else 0)
+        document = examined(terminal, 1 if quorum is DoctorState.PROBLEM else 0)
 
-    assert (found["witness"].state, found["quorum"].state) == (witness, quorum)
-    assert url in found["witness"].found
+    assert (document["witness"].state, document["quorum"].state) == (witness, quorum)
+    assert url in document["witness"].found
 
 
 def test_work_that_nobody_does_is_told_of(terminal: Terminal) -> None:
     """A run that was handed over waits for a worker: whoever asks why it stands still is told."""
     terminal.call("submit", "x", "--cmd", "cat", "--detach")
-    found = examined(terminal, 0)["workers"]
+    finding = examined(terminal, 0)["workers"]
 
-    assert (found.state, found.next) == (DoctorState.WARNING, "forum worker")
-    assert found.found == "none, and 1 run to go on with"
+    assert (finding.state, finding.next) == (DoctorState.WARNING, "forum worker")
+    assert finding.found == "none, and 1 run to go on with"
 
 
 def test_tasks_that_workers_share_are_not_counted_as_runs(terminal: Terminal) -> None:
@@ -217,11 +219,11 @@ def test_tasks_that_workers_share_are_not_counted_as_runs(terminal: Terminal) ->
         keys = [shared_tasks.key_of(large, f"t{number}") for number in range(1, 1201)]
         forum.store.set_timers([due_now(key, MAIN_STRAND, forum.store.now()) for key in keys])
         accepted = forum.reads.accepted_runs(10)
-        one = forum.reads.accepted_runs(1)
-    found = examined(terminal, 0)["workers"]
+        texts = forum.reads.accepted_runs(1)
+    finding = examined(terminal, 0)["workers"]
 
-    assert (accepted, one) == ([large, small], [large])
-    assert found.found == "none, and 2 runs to go on with"
+    assert (accepted, texts) == ([large, small], [large])
+    assert finding.found == "none, and 2 runs to go on with"
 
 
 def test_what_nobody_foresaw_is_a_finding_too(tmp_path: Path) -> None:
@@ -232,10 +234,12 @@ def test_what_nobody_foresaw_is_a_finding_too(tmp_path: Path) -> None:
         tmp_path / "key",
         sections=SectionTables({"models": 7}),
     )
-    found = {one.check: one for one in run_doctor_checks(lambda: broken)}
+    document = {
+        doctor_check.check: doctor_check for doctor_check in run_doctor_checks(lambda: broken)
+    }
 
-    assert found["model"].state is DoctorState.PROBLEM
-    assert "AttributeError" in found["model"].found
+    assert document["model"].state is DoctorState.PROBLEM
+    assert "AttributeError" in document["model"].found
 
 
 @pytest.mark.postgres
@@ -243,14 +247,20 @@ def test_a_database_is_looked_at_without_being_changed(tmp_path: Path, postgres_
     """Before `forum init` it gets neither tables nor a log; what it lacks is said."""
     with scratch_database(postgres_url) as url:
         settings = Settings(tmp_path / "d", tmp_path / "s", tmp_path / "d/log.key", database=url)
-        bare = {one.check: one for one in run_doctor_checks(lambda: settings)}["database"]
+        bare = {
+            doctor_check.check: doctor_check for doctor_check in run_doctor_checks(lambda: settings)
+        }["database"]
         upgrade_database(settings)
-        ready = {one.check: one for one in run_doctor_checks(lambda: settings)}["database"]
+        ready = {
+            doctor_check.check: doctor_check for doctor_check in run_doctor_checks(lambda: settings)
+        }["database"]
         with psycopg.connect(url) as db:
             logs = db.execute("SELECT count(*) FROM forum.log").fetchone()
         with Forum(settings) as forum:
             forum.keys.initialise()
-        begun = {one.check: one for one in run_doctor_checks(lambda: settings)}
+        begun = {
+            doctor_check.check: doctor_check for doctor_check in run_doctor_checks(lambda: settings)
+        }
 
     assert (bare.state, bare.next) == (DoctorState.PROBLEM, "forum db upgrade")
     assert (ready.state, ready.next) == (DoctorState.WARNING, "forum init")
@@ -264,11 +274,11 @@ def test_a_database_that_does_not_answer_is_told_of_without_its_password(
     """What is printed for a bug report must not hold a secret."""
     terminal.environment["FORUM_DATABASE_URL"] = "postgresql://me:s3cret@127.0.0.1:9/x"
     shown = terminal.call("doctor").stdout
-    found = examined(terminal, 1)["database"]
+    finding = examined(terminal, 1)["database"]
 
     assert "s3cret" not in shown
-    assert found.state is DoctorState.PROBLEM
-    assert "start the database" in (found.next or "")
+    assert finding.state is DoctorState.PROBLEM
+    assert "start the database" in (finding.next or "")
 
 
 def test_a_state_directory_that_others_can_enter_is_a_problem(terminal: Terminal) -> None:
@@ -292,12 +302,15 @@ def test_a_file_with_a_password_that_others_can_read_is_a_problem(bare: Terminal
     key.write_text("sk-123456789")
     for path in (file, key):
         path.chmod(0o644)
-    open_files = [one for one in all_findings(bare) if one["check"] == "secrets"]
+    open_files = [document for document in all_findings(bare) if document["check"] == "secrets"]
     for path in (file, key):
         path.chmod(0o600)
-    closed = [one for one in all_findings(bare) if one["check"] == "secrets"]
+    closed = [document for document in all_findings(bare) if document["check"] == "secrets"]
 
-    assert [one["next"] for one in open_files] == [f"chmod 600 {file}", f"chmod 600 {key}"]
+    assert [document["next"] for document in open_files] == [
+        f"chmod 600 {file}",
+        f"chmod 600 {key}",
+    ]
     assert closed == []
 
 
@@ -306,14 +319,14 @@ def test_an_operator_token_that_others_can_read_is_a_problem(terminal: Terminal)
     terminal.call("token")
     token = next(Path(terminal.environment["FORUM_STATE_DIR"]).rglob("*.token"))
     token.chmod(0o644)
-    found = examined(terminal, 1)["secrets"]
+    finding = examined(terminal, 1)["secrets"]
     terminal.call("token", "--rotate")
-    rotated = [one for one in all_findings(terminal) if one["check"] == "secrets"]
+    rotated = [document for document in all_findings(terminal) if document["check"] == "secrets"]
 
-    assert found.state is DoctorState.PROBLEM
-    assert found.next == "forum token --rotate"
-    assert token.name in found.found
-    assert "other users can read this token" in found.found
+    assert finding.state is DoctorState.PROBLEM
+    assert finding.next == "forum token --rotate"
+    assert token.name in finding.found
+    assert "other users can read this token" in finding.found
     assert rotated == []
 
 

@@ -35,9 +35,9 @@ class Machine:
 
     def find(self, check: str) -> DoctorFinding:
         """Return the worst finding of a check."""
-        order = list(DoctorState)
-        found = [finding for finding in self.examine() if finding.check == check]
-        return max(found, key=lambda finding: order.index(finding.state))
+        doctor_states = list(DoctorState)
+        findings = [finding for finding in self.examine() if finding.check == check]
+        return max(findings, key=lambda finding: doctor_states.index(finding.state))
 
 
 def copy_keys(signer: Settings, folder: Path, *names: str) -> Settings:
@@ -82,12 +82,12 @@ def machine(request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path) -
 
 def test_a_machine_that_is_well_has_no_problem(machine: Machine) -> None:
     """It says which kind it is, and asks for nothing that belongs on another."""
-    found = machine.examine()
-    said = next(finding for finding in found if finding.check == "machine")
+    findings = machine.examine()
+    doctor_finding = next(finding for finding in findings if finding.check == "machine")
 
-    assert machine.role in said.found
-    assert ("gateway" in said.found) == bool("gateway" in machine.settings.sections)
-    assert [finding for finding in found if finding.state is DoctorState.PROBLEM] == []
+    assert machine.role in doctor_finding.found
+    assert ("gateway" in doctor_finding.found) == bool("gateway" in machine.settings.sections)
+    assert [finding for finding in findings if finding.state is DoctorState.PROBLEM] == []
     if machine.role is not MachineRole.NEW:
         assert machine.find("database").state is DoctorState.OK
         assert machine.find("ledger").state is DoctorState.OK
@@ -133,11 +133,11 @@ FAULTS: dict[str, Callable[[Machine], object]] = {
 def test_a_remedy_fits_the_machine(machine: Machine, fault: str) -> None:
     """Where a log is not signed, `forum init` would begin another one."""
     FAULTS[fault](machine)
-    found = machine.examine()
-    remedies = [finding.next or "" for finding in found]
+    findings = machine.examine()
+    remedies = [finding.next or "" for finding in findings]
 
-    assert all(finding.next for finding in found if finding.state is not DoctorState.OK)
-    assert not any("the check failed" in finding.found for finding in found), found
+    assert all(finding.next for finding in findings if finding.state is not DoctorState.OK)
+    assert not any("the check failed" in finding.found for finding in findings), findings
     names = [machine.settings.public_key_file, machine.settings.write_key_file]
     knows_log = any(name.exists() for name in names)
     if machine.role in {MachineRole.WRITER, MachineRole.READER} and knows_log:
@@ -149,10 +149,10 @@ def test_a_missing_file_is_named_where_it_is_needed(machine: Machine) -> None:
     if machine.role is not MachineRole.WRITER:
         return
     (machine.settings.data / "write.key").unlink()
-    found = machine.find("writers")
+    finding = machine.find("writers")
 
-    assert found.state is DoctorState.WARNING
-    assert "copy write.key from the machine that signs" in (found.next or "")
+    assert finding.state is DoctorState.WARNING
+    assert "copy write.key from the machine that signs" in (finding.next or "")
 
 
 def test_every_check_says_for_which_machines_it_is() -> None:
@@ -171,11 +171,11 @@ def test_entries_from_the_future_are_blamed_on_their_writer(
     if machine.role is not MachineRole.WRITER:
         return
     write_in_the_future(machine, monkeypatch)
-    found = machine.find("clock")
+    finding = machine.find("clock")
 
-    assert found.state is DoctorState.PROBLEM
-    assert "the clock of the process that wrote them was ahead" in found.found
-    assert found.next == "on the machine that wrote them: timedatectl set-ntp true"
+    assert finding.state is DoctorState.PROBLEM
+    assert "the clock of the process that wrote them was ahead" in finding.found
+    assert finding.next == "on the machine that wrote them: timedatectl set-ntp true"
 
 
 def write_in_the_future(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

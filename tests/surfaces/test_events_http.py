@@ -55,21 +55,21 @@ def test_a_follower_who_has_the_end_is_let_go(forum: Forum) -> None:
 def test_a_revocation_ends_what_is_followed(forum: Forum, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run can be followed for days; a stolen key must not open what happens in it after that."""
     monkeypatch.setattr("forum.surfaces.http.auth.KEY_CACHE_TTL_S", 0.0)
-    desk, strand = Tenant(forum), forum.ledger.open_run(RUN, "me")
+    tenant, strand = Tenant(forum), forum.ledger.open_run(RUN, "me")
     stolen, good = (
         forum.access.grant("stolen", {Scope.READ}),
         forum.access.grant("good", {Scope.READ}),
     )
-    with ThreadPoolExecutor(2) as threads, hall(ServerConfig([desk])) as client:
+    with ThreadPoolExecutor(2) as threads, hall(ServerConfig([tenant])) as client:
         eventually(lambda: forum.store.backlog() == 0)
         ends = [threads.submit(client.get, EVENTS, headers=showing(key)) for key in (stolen, good)]
-        eventually(lambda: desk.log_follower.listener_count == 2)
+        eventually(lambda: tenant.log_follower.listener_count == 2)
         forum.access.revoke(stolen.id)
         forum.ledger.close_run(strand, "me", Outcome.OK)
-        told = [end.result(SOON) for end in ends]
+        responses = [end.result(SOON) for end in ends]
 
-    assert [answer.status_code for answer in told] == [200, 200]
-    assert ["event: run.close/1" in answer.text for answer in told] == [False, True]
+    assert [answer.status_code for answer in responses] == [200, 200]
+    assert ["event: run.close/1" in answer.text for answer in responses] == [False, True]
 
 
 def test_the_log_is_followed_over_the_ends_of_runs(
@@ -86,17 +86,17 @@ def test_the_log_is_followed_over_the_ends_of_runs(
     monkeypatch.setattr(events, "_encode_entry_event", encode)
     monkeypatch.setattr("forum.surfaces.http.auth.KEY_CACHE_TTL_S", 0.0)
     with open_forum(tmp_path / "own") as forum, open_forum(tmp_path / "other") as other:
-        desk = Tenant(forum)
+        tenant = Tenant(forum)
         key = forum.access.grant("reader", {Scope.READ})
         with (
             ThreadPoolExecutor(1) as threads,
-            hall(ServerConfig([desk, Tenant(other)])) as client,
+            hall(ServerConfig([tenant, Tenant(other)])) as client,
         ):
             eventually(lambda: forum.store.backlog() == 0)
             first = forum.store.head().size
             headers = {**showing(key), "Last-Event-ID": str(first - 1)}
             followed = threads.submit(client.get, LOG_EVENTS, headers=headers)
-            eventually(lambda: desk.log_follower.listener_count == 1)
+            eventually(lambda: tenant.log_follower.listener_count == 1)
             for run in ("0-run", "1-run"):
                 for ledger in (forum.ledger, other.ledger):
                     ledger.close_run(ledger.open_run(run, "me"), "me", Outcome.OK)
@@ -106,15 +106,15 @@ def test_the_log_is_followed_over_the_ends_of_runs(
             forum.ledger.open_run("2-run", "me")
             eventually(lambda: bool(sent) and sent[-1] > last)
             forum.access.revoke(key.id)
-            told = followed.result(SOON)
+            response = followed.result(SOON)
             refused = client.get(LOG_EVENTS, headers=headers)
             unfit = client.get(LOG_EVENTS, headers={"Last-Event-ID": "the last"})
 
-    indexes = [int(text) for text in re.findall(r"^id: (\d+)$", told.text, re.MULTILINE)]
+    indexes = [int(text) for text in re.findall(r"^id: (\d+)$", response.text, re.MULTILINE)]
     assert indexes == list(range(first, indexes[-1] + 1))
     assert indexes[-1] >= last
-    assert told.text.count("event: run.close/1") == 2
-    assert other.origin not in told.text
+    assert response.text.count("event: run.close/1") == 2
+    assert other.origin not in response.text
     assert [refused.status_code, unfit.status_code] == [401, 401]
 
 

@@ -119,10 +119,10 @@ def test_a_bundle_is_explained_by_its_reader_too(terminal: Terminal) -> None:
     run = report["findings"][0]["entry"].split("/")[0]  # type: ignore[index]
     terminal.call("ledger", "export", run, "--output", "run.zip")
     trust = str(terminal.policy)
-    told = terminal.call("verify", "run.zip", "--policy", trust, "--explained", file)
+    result = terminal.call("verify", "run.zip", "--policy", trust, "--explained", file)
     untold = terminal.call("verify", "run.zip", "--policy", trust)
 
-    assert (told.exit_code, untold.exit_code) == (0, 3)
+    assert (result.exit_code, untold.exit_code) == (0, 3)
 
 
 def test_a_file_that_explains_nothing_is_refused(terminal: Terminal) -> None:

@@ -90,7 +90,7 @@ def test_metrics_without_samples_have_their_type_and_help() -> None:
 )
 def test_the_request_chooses_between_two_formats(accept: str, media_type: str) -> None:
     """Whatever else it says, it gets the one that every reader knows."""
-    body, told = write_exposition((CALLS,), (), accept)
+    body, text = write_exposition((CALLS,), (), accept)
 
-    assert told == media_type
+    assert text == media_type
     assert body.endswith(b"# EOF\n") is (media_type == OPENMETRICS)

@@ -94,12 +94,12 @@ def test_every_surface_tells_who_asks(forum: Forum, client: TestClient, terminal
     assert f"reported by {by}" in terminal.call("gate", "show", "pay-0001", "plan").stderr
 
     async def ask(begun: Talk) -> str:
-        found = (await begun.call("gates")).content
-        one = (await begun.call("gate", run="pay-0001", subject="plan")).content
-        return f"{found} {one}"
+        text_contents = (await begun.call("gates")).content
+        content = (await begun.call("gate", run="pay-0001", subject="plan")).content
+        return f"{text_contents} {content}"
 
-    said = talk(in_process(Project(terminal.folder, {}, forum), Scope.APPROVE), ask, ERAS[0])
-    assert said.count(f"NOT a run of Forum: reported by {by}") == 2
+    text = talk(in_process(Project(terminal.folder, {}, forum), Scope.APPROVE), ask, ERAS[0])
+    assert text.count(f"NOT a run of Forum: reported by {by}") == 2
 
     origin = forum.reads.find_gate_origin("pay-0001")
     message = msgspec.json.decode(build_message(gate_entry(forum, "pay-0001"), origin).body)
@@ -137,9 +137,9 @@ def test_a_request_chooses_what_a_deadline_decides_only_with_the_scope(
     asked = [endpoint for endpoint in all_endpoints() if endpoint.body and has_gates(endpoint.body)]
     for endpoint in asked:
         body = {"request": "Hi.", "gates": {"what": ["plan"], "default": "approve"}}
-        said = client.request(endpoint.method, endpoint.path, json=body, headers=showing(key))
-        is_preview = endpoint.name == "plan" and said.status_code == 200
-        assert is_preview or "require the scope approve" in said.text, endpoint.name
+        response = client.request(endpoint.method, endpoint.path, json=body, headers=showing(key))
+        is_preview = endpoint.name == "plan" and response.status_code == 200
+        assert is_preview or "require the scope approve" in response.text, endpoint.name
 
     assert {"create_run"} <= {endpoint.name for endpoint in asked}
     assert forum.reads.waiting_gates() == []
@@ -152,14 +152,14 @@ def has_gates(form: type[msgspec.Struct]) -> bool:
 
 def test_only_these_open_gates_and_each_is_tested() -> None:
     """Who adds another way to open a gate has to say who may let a deadline approve it."""
-    found = {
+    texts = {
         path.relative_to(ROOT / "src/forum").as_posix()
         for path in (ROOT / "src/forum").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("GateOpenFacts")
     }
 
-    assert found == {
+    assert texts == {
         "engine/gates.py",  # by the policy of a run: see the requests above
         "features/recorder/report_writer.py",  # by reports, the SDK and hooks: see the writer below
         "app/reports.py",  # by gateways, which always reject after the deadline

@@ -30,12 +30,12 @@ def test_a_fault_at_any_step_of_admission_lets_nobody_in(tmp_path: Path) -> None
             for fault in each_fault(*ADMISSION_MODULES, once_each=True):
                 client.portal.call(sys.settrace, fault.trace)
                 try:
-                    told = [
+                    status_codes = [
                         client.post(RUNS, json=ASK, headers=headers).status_code
                         for headers in ({}, showing("unknown"), showing(key))
                     ]
                 except MemoryError:
-                    told = []  # the test client passes it on; a server answers 500
+                    status_codes = []  # the test client passes it on; a server answers 500
                 client.portal.call(sys.settrace, None)
-                assert all(status >= 400 for status in told), fault.place
+                assert all(status >= 400 for status in status_codes), fault.place
         assert not forum.reads.recent_runs(None, 10)

@@ -107,7 +107,7 @@ def test_no_route_returns_json_that_a_terminal_obeys(project: HostileProject, fo
     with hall(ServerConfig([Tenant(forum)]), operator=True) as client:
         document = client.get("/openapi.json").json()
         for template, operations in document["paths"].items():
-            path = re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], quote(HOSTILE)), template)
+            path = re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], quote(HOSTILE)), template)
             if "get" not in operations or path.endswith("/events"):
                 continue
             reply = client.get(path, headers={"Accept-Encoding": "identity"})

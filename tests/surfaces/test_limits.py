@@ -52,7 +52,7 @@ def test_what_is_done_on_the_event_loop_takes_less_than_a_millisecond(
     tmp_path: Path, tasks: int
 ) -> None:
     """The largest request that is not handed to a thread: as many tasks and bytes as may be."""
-    staff = AgentRegistry(open_forum(tmp_path, SETTINGS).settings)
+    registry = AgentRegistry(open_forum(tmp_path, SETTINGS).settings)
     plan = [
         _task(n, instruction="x" * (3_600 // tasks), needs=[f"t{m}" for m in range(n)])
         for n in range(tasks)
@@ -63,7 +63,7 @@ def test_what_is_done_on_the_event_loop_takes_less_than_a_millisecond(
     for _ in range(100):
         begun = thread_time()
         form = msgspec.json.decode(body, type=AskForm)
-        run_request_from_form(form, staff, CallerAuthority.CLIENT)
+        run_request_from_form(form, registry, CallerAuthority.CLIENT)
         taken.append(thread_time() - begun)
 
     assert median(taken) < 1e-3
@@ -78,17 +78,17 @@ def test_a_request_that_is_routed_on_the_event_loop_takes_less_than_a_millisecon
     tmp_path: Path, text: str
 ) -> None:
     """The longest one by its bytes, with the most features, none of which the router knows."""
-    staff = AgentRegistry(
+    registry = AgentRegistry(
         open_forum(tmp_path, f'[roster]\nrung = "lexical"\n\n{SETTINGS}').settings
     )
-    staff.warm_up()
+    registry.warm_up()
     assert len(text.encode()) > 120
-    assert staff.can_route_inline(text)
-    assert not staff.can_route_inline(f"{text}, please")
+    assert registry.can_route_inline(text)
+    assert not registry.can_route_inline(f"{text}, please")
     taken = []
     for _ in range(100):
         begun = thread_time()
-        run_request_from_form(AskForm(text), staff, CallerAuthority.CLIENT)
+        run_request_from_form(AskForm(text), registry, CallerAuthority.CLIENT)
         taken.append(thread_time() - begun)
 
     assert min(taken) < 1e-3
@@ -145,11 +145,11 @@ def test_checking_ends_when_its_time_is_over(
     monkeypatch.setattr("forum.surfaces.cpu_limits.MAX_CPU_S", 0.05)
     _, body = SHAPES["a large schema"](7)
     form = msgspec.convert(body, AskForm)
-    staff = AgentRegistry(open_forum(tmp_path, SETTINGS).settings)
+    registry = AgentRegistry(open_forum(tmp_path, SETTINGS).settings)
 
     with pytest.raises(CheckTooExpensive, match=r"more than 0\.05 s of CPU time"):
         asyncio.run(
-            run_cpu_bounded(lambda: run_request_from_form(form, staff, CallerAuthority.CLIENT))
+            run_cpu_bounded(lambda: run_request_from_form(form, registry, CallerAuthority.CLIENT))
         )
 
 

@@ -148,15 +148,15 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
         assert (await begun.well("verify"))["intact"]["state"] == "holds"
         assert (await begun.well("proof", entry="1"))["index"] == 1
         form = await begun.well("bundle", run=run)
-        (found,) = [
-            one
-            for one in (await begun.call("bundle", run=run)).content
-            if isinstance(one, EmbeddedResource)
+        (embedded_resource,) = [
+            text_content
+            for text_content in (await begun.call("bundle", run=run)).content
+            if isinstance(text_content, EmbeddedResource)
         ]
         assert form["attached"]
         await begun.well("list_personas")
         assert begun.used | PANELS == {tool.name for tool in all_tools()}
-        return base64.b64decode(found.resource.blob)  # type: ignore[union-attr]
+        return base64.b64decode(embedded_resource.resource.blob)  # type: ignore[union-attr]
 
     bundle = talk(connect, loop, era)
 
@@ -167,18 +167,18 @@ def test_tools_say_what_they_change_before_they_are_called(here: Project) -> Non
     """Clients go by it when they ask a person before they let a model call something."""
 
     async def listed(begun: Talk) -> dict[str, Any]:
-        return {one.name: one for one in (await begun.client.list_tools()).tools}
+        return {tool.name: tool for tool in (await begun.client.list_tools()).tools}
 
-    found = talk(in_process(here, Scope.ADMIN), listed, "legacy")
+    document = talk(in_process(here, Scope.ADMIN), listed, "legacy")
 
-    changing = {name for name, one in found.items() if not one.annotations.read_only_hint}
+    changing = {name for name, one in document.items() if not one.annotations.read_only_hint}
     steering = {"submit", "cancel", "resume", "fork", "decide"}
     assert changing == {*steering, "score", "route", "plan", "bundle", *PANELS}
-    assert {n for n, one in found.items() if one.annotations.destructive_hint} == {
+    assert {n for n, one in document.items() if one.annotations.destructive_hint} == {
         *steering,
         *PANELS,
     }
-    for one in found.values():
+    for one in document.values():
         assert one.title
         assert one.input_schema["type"] == one.output_schema["type"] == "object"
         jsonschema.Draft202012Validator.check_schema(one.input_schema)
@@ -318,8 +318,8 @@ def test_a_key_opens_its_tools_only_and_is_named_in_the_record(there: Served) ->
     assert "submit" not in names
     assert "scope submit" in refused
     assert any(
-        isinstance(one.facts, AccessDenialFacts) and one.facts.door == "mcp/submit"
-        for one in denied
+        isinstance(entry.facts, AccessDenialFacts) and entry.facts.door == "mcp/submit"
+        for entry in denied
     )
     assert opened.actor == f"key/hands/{writer.id}"
 
@@ -426,7 +426,7 @@ def started(made: Project) -> "Iterator[subprocess.Popen[bytes]]":
 def ask(process: "subprocess.Popen[bytes]", message: dict[str, Any]) -> dict[str, Any]:
     """Send a message, and return the answer to it; what comes before has to be messages too."""
     say(process, json.dumps(message).encode())
-    return next(one for one in heard(process) if one.get("id") == message["id"])
+    return next(document for document in heard(process) if document.get("id") == message["id"])
 
 
 def say(process: "subprocess.Popen[bytes]", line: bytes) -> None:
@@ -478,13 +478,13 @@ def test_no_body_ends_or_breaks_a_server_over_http(there: Served, version: str |
         headers["MCP-Protocol-Version"] = version
     bodies = {**NO_MESSAGES, **NO_SENSE, "no body": b""}
 
-    found = {
+    document = {
         name: there.client.post("/mcp", content=body, headers=headers).status_code
         for name, body in bodies.items()
     }
 
-    assert {name: status for name, status in found.items() if status >= 500} == {}
-    assert {found[name] for name in NO_MESSAGES} <= {400, 413}
+    assert {name: status for name, status in document.items() if status >= 500} == {}
+    assert {document[name] for name in NO_MESSAGES} <= {400, 413}
     assert talk(over_http(there.url, str(key)), Talk.list, "2026-07-28") == {
         tool.name for tool in all_tools()
     }
@@ -504,9 +504,9 @@ def test_there_is_nothing_to_get_or_delete(there: Served) -> None:
 @given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 30))
 def test_lines_are_what_stands_between_newlines(pieces: list[bytes], most: int) -> None:
     """However a pipe cuts them; and of a line that is too long nothing is kept but its place."""
-    said = b"".join(pieces)
-    whole = said.split(b"\n")
-    expected = [None if len(one) > most else one for one in whole[:-1]]
+    data = b"".join(pieces)
+    whole = data.split(b"\n")
+    expected = [None if len(data) > most else data for data in whole[:-1]]
     expected += [None if len(whole[-1]) > most else whole[-1]] if whole[-1] else []
     source, sink = os.pipe()
     for piece in pieces:
@@ -516,10 +516,10 @@ def test_lines_are_what_stands_between_newlines(pieces: list[bytes], most: int) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stdio, "MAX_LINE_BYTES", most)
         patch.setattr(stdio, "_READ_CHUNK_BYTES", 7)
-        found = list(stdio.read_lines(source))
+        lines = list(stdio.read_lines(source))
     os.close(source)
 
-    assert found == expected
+    assert lines == expected
 
 
 # What the guide says

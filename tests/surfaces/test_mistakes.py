@@ -51,8 +51,8 @@ class Newcomer(Terminal):
         error = done.exception
         if isinstance(error, OSError):
             return explain_os_error(error)
-        told = f"error: {error}" if isinstance(error, ForumError) else ""
-        return done.output + told
+        text = f"error: {error}" if isinstance(error, ForumError) else ""
+        return done.output + text
 
     def succeed(self, *words: str) -> str:
         """Run a command that must succeed, and return what it prints on stdout."""
@@ -210,9 +210,9 @@ def _port_in_use(user: Newcomer) -> str:
 def _with_database(user: Newcomer, url: str) -> str:
     user.succeed("init")
     user.environment["FORUM_DATABASE_URL"] = url
-    told = user.try_out("runs")
-    assert "moved" not in told
-    return told
+    text = user.try_out("runs")
+    assert "moved" not in text
+    return text
 
 
 def _without_database(user: Newcomer) -> None:
@@ -496,11 +496,11 @@ def test_a_mistake_is_met_with_its_cause_and_a_remedy(name: str, tmp_path: Path)
     """The remedy is carried out where that can be done on this machine."""
     mistake, user = MISTAKES[name], Newcomer(tmp_path)
 
-    told = " ".join(mistake.make(user).split())
+    text = " ".join(mistake.make(user).split())
 
-    assert " ".join(mistake.cause.split()) in told
-    assert " ".join(mistake.remedy.split()) in told
+    assert " ".join(mistake.cause.split()) in text
+    assert " ".join(mistake.remedy.split()) in text
     # The end says it once, and in words.
-    assert told.rpartition("✗")[2].count(mistake.cause) <= 1
-    assert "[Errno" not in told
+    assert text.rpartition("✗")[2].count(mistake.cause) <= 1
+    assert "[Errno" not in text
     mistake.repair(user)

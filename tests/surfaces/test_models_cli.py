@@ -68,9 +68,9 @@ def asked(terminal: Terminal, *words: str, status: int = 0, **variables: str) ->
     """Submit something, and return what came of it."""
     done = terminal.type("submit", *words, "--json", **variables)
     assert done.returncode == status, done.stderr
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document
 
 
 def refused(terminal: Terminal, *words: str) -> str:
@@ -259,14 +259,14 @@ def test_an_mcp_server_is_asked_for_its_tools_when_a_request_is_taken_on(
 
 def test_a_fork_is_gone_on_with_by_who_is_named(terminal: Terminal) -> None:
     """Also where the run was done in a lane, by the agent of its tier."""
-    with serving(say("One.")) as one, serving(say("Two.")) as two:
-        configure(terminal, f'[models.capable]\nurl = "{one.url}"\nmodel = "tiny"')
+    with serving(say("One.")) as provider, serving(say("Two.")) as two:
+        configure(terminal, f'[models.capable]\nurl = "{provider.url}"\nmodel = "tiny"')
         run = asked(terminal, BACKEND)
         begun = str(run["route"]["entry"])
         forked = terminal.type("fork", run["run"], "--at", begun, *at(two), "--json")
 
     assert json.loads(forked.stdout)["answer"] == "Two.", forked.stderr
-    assert messages(one) == messages(two)
+    assert messages(provider) == messages(two)
 
 
 # A team
@@ -368,11 +368,11 @@ def test_a_classifier_is_asked_without_a_team(terminal: Terminal, lane: str, age
     (terminal.folder / "team.toml").write_text(ROSTER)
     with serving(say(json.dumps({"lane": lane})), say("Dug.")) as provider:
         configure(terminal, _CLASSIFIER.format(url=provider.url))
-        told = terminal.ask("route", "What would you do?")
+        document = terminal.ask("route", "What would you do?")
         run = asked(terminal, "What would you do?", "--max-calls", "2")
 
     chosen = None if lane == "none" else lane
-    assert (told["lane"], told["next"]) == (None, "classifier")
+    assert (document["lane"], document["next"]) == (None, "classifier")
     assert (run["route"]["lane"], run["route"]["basis"]) == (chosen, "classifier")
     assert run["answer"] == "Dug."
     assert [(task["lane"], task["agent"]) for task in run["tasks"]] == [(chosen, agent)]
@@ -398,9 +398,9 @@ def test_a_classifier_is_paid_from_the_budget_of_the_run(terminal: Terminal) -> 
 def test_what_an_answer_says_was_done_is_shown_with_what_shows_it(terminal: Terminal) -> None:
     """A claim has the entry of the effect beside it, or the word unverified."""
     configure(terminal, '[tools.note]\ncmd = "cat"')
-    wish = ToolCall("note", json.dumps({"text": "plan.md"}))
-    told = "I wrote the file plan.md. All tests pass."
-    with serving(say("", wish, finish="tool_calls"), say(told)) as provider:
+    tool_call = ToolCall("note", json.dumps({"text": "plan.md"}))
+    text = "I wrote the file plan.md. All tests pass."
+    with serving(say("", tool_call, finish="tool_calls"), say(text)) as provider:
         run = asked(terminal, "Keep the plan", *at(provider), "--no-route")
     shown = terminal.call("show").output
 
@@ -417,7 +417,7 @@ def test_what_an_answer_says_was_done_is_shown_with_what_shows_it(terminal: Term
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (["--chat-url", "http://192.0.2.1/v1", "--model", "m"], "or --price-in and --price-out"),
         (["--model", "gpt-4o"], "set the variable OPENAI_API_KEY where the worker runs"),
@@ -432,12 +432,12 @@ def test_what_an_answer_says_was_done_is_shown_with_what_shows_it(terminal: Term
         (["--roster", "forum.toml"], "forum.toml: this roster cannot be used"),
     ],
 )
-def test_what_could_not_be_done_is_refused(terminal: Terminal, words: list[str], said: str) -> None:
+def test_what_could_not_be_done_is_refused(terminal: Terminal, words: list[str], text: str) -> None:
     """Before anything is recorded, with the next step."""
     plan = {"tasks": [{"id": "a", "instruction": "Do it."}]}
     (terminal.folder / "plan.json").write_text(json.dumps(plan))
 
-    assert said in refused(terminal, NOBODYS, *words)
+    assert text in refused(terminal, NOBODYS, *words)
 
 
 def test_a_key_that_is_elsewhere_is_no_reason_to_refuse(terminal: Terminal) -> None:
@@ -472,7 +472,7 @@ validator = "judge"
     )
     terminal.environment["OPENAI_API_KEY"] = KEY
     shown = terminal.call("models", "check")
-    found = {
+    document = {
         one["name"]: one
         for one in json.loads(terminal.call("models", "check", "--json").stdout)["agents"]
     }
@@ -481,7 +481,7 @@ validator = "judge"
     assert KEY not in shown.output
     assert "set: OPENAI_API_KEY" in shown.output
     assert all(len(line) <= 80 for line in shown.stdout.split("\n"))
-    cheap, frontier, judge = (found[name] for name in ("cheap", "frontier", "judge"))
+    cheap, frontier, judge = (document[name] for name in ("cheap", "frontier", "judge"))
     assert (cheap["origin"], cheap["key"], cheap["usable"]) == ("forum.toml:2", "none", True)
     assert (cheap["price"]["table"], cheap["tiers"]) == ("free", ["cheap"])
     assert frontier["price"]["table"].startswith("genai-prices/")
@@ -509,16 +509,16 @@ def test_agents_can_be_tried(terminal: Terminal) -> None:
             """,
         )
         tried = terminal.type("models", "check", "--call", "--json")
-        one = terminal.type("models", "check", "--call", *at(good))
+        completed = terminal.type("models", "check", "--call", *at(good))
 
-    calls = {one["name"]: one["call"] for one in json.loads(tried.stdout)["agents"]}
+    calls = {process["name"]: process["call"] for process in json.loads(tried.stdout)["agents"]}
     assert tried.returncode == 1
     assert (calls["good"]["outcome"], calls["good"]["tokens"]) == ("ok", 10)
     assert calls["good"]["usd"] == "0.000013"
     assert (calls["bad"]["outcome"], calls["bad"]["code"]) == ("denied", "http 401")
     assert calls["program"]["outcome"] == "ok"
-    assert one.returncode == 0, one.stdout
-    assert "✓ (default)  --model" in one.stdout
+    assert completed.returncode == 0, completed.stdout
+    assert "✓ (default)  --model" in completed.stdout
     assert not terminal.database.exists()
 
 

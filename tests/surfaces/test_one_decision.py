@@ -289,10 +289,10 @@ def test_an_idempotency_key_is_for_one_request_with_its_budget(tmp_path: Path, w
 
 def _keyed_run(forum: Forum, budget: RunBudget) -> str:
     """Submit a request with a key, as Python programs do; return "" if the key is refused."""
-    order = RunRequest(REQUEST, budget=budget)
+    request = RunRequest(REQUEST, budget=budget)
     try:
         return forum.runs.submit(
-            order, ticket=IdempotencyKey.of_order("operator/python", "one", order)
+            request, idempotency_key=IdempotencyKey.of_order("operator/python", "one", request)
         )
     except IdempotencyKeyUsed:
         return ""
@@ -302,24 +302,24 @@ def test_a_key_of_a_release_that_left_the_budget_out_still_finds_its_run(tmp_pat
     """An upgraded program that asks again gets its run, and none with another cap."""
     with Forum(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")})) as forum:
         forum.keys.initialise()
-        order = RunRequest(REQUEST, budget=RunBudget(usd=NANO_USD, tokens=500))
-        parts = (order.request.encode(), b"", write_policy(order.policy))
+        request = RunRequest(REQUEST, budget=RunBudget(usd=NANO_USD, tokens=500))
+        parts = (request.request.encode(), b"", write_policy(request.policy))
         released = IdempotencyKey("operator/python/one", sha256(b"\0".join(parts)).hexdigest())
-        run = forum.runs.submit(order, ticket=released)
+        run = forum.runs.submit(request, idempotency_key=released)
 
-        assert _keyed_run(forum, order.budget) == run
+        assert _keyed_run(forum, request.budget) == run
         assert _keyed_run(forum, RunBudget(usd=5 * NANO_USD, tokens=500)) == ""
 
 
 def test_the_digest_of_a_request_is_the_one_of_earlier_releases() -> None:
     """Keys are stored with it: a change would turn each repeated request into a conflict."""
     ask = AskForm(REQUEST, budget=BudgetAsk(usd=Decimal("0.50")))
-    order = RunRequest(REQUEST, budget=RunBudget(usd=NANO_USD))
+    request = RunRequest(REQUEST, budget=RunBudget(usd=NANO_USD))
 
     digests = [
         IdempotencyKey.of_form("ci", "k", ask, "/api/v1/runs").digest,
         IdempotencyKey.of_form("ci", "k", ask).digest,
-        IdempotencyKey.of_order("operator/submit", "k", order).digest,
+        IdempotencyKey.of_order("operator/submit", "k", request).digest,
     ]
     assert digests == [
         "3e55f96f87c815c5a7daa0f3c114f532ef631b1a1d8f8dc2e503cc9f5893fb96",

@@ -108,9 +108,9 @@ def test_a_database_that_is_not_there_is_one_sentence(terminal: Terminal) -> Non
 def test_a_server_is_ready_only_once_its_router_is(tmp_path: Path) -> None:
     """Whoever is sent a request before that lets its sender wait for a model to be loaded."""
     with open_forum(tmp_path) as forum:
-        desk, loaded = Tenant(forum), Event()
-        desk.staff.warm_up = lambda: None if loaded.wait(30) else fail()  # type: ignore[method-assign]
-        with TestClient(make_app(ServerConfig([desk])), "http://localhost") as client:
+        tenant, loaded = Tenant(forum), Event()
+        tenant.registry.warm_up = lambda: None if loaded.wait(30) else fail()  # type: ignore[method-assign]
+        with TestClient(make_app(ServerConfig([tenant])), "http://localhost") as client:
             before = client.get(READY)
             loaded.set()
             eventually(lambda: client.get(READY).status_code == 200)
@@ -141,10 +141,10 @@ def test_a_router_that_cannot_be_loaded_is_told_to_operators(
 ) -> None:
     """Every request would fail there: none may be sent, and the log says why."""
     with open_forum(tmp_path) as forum:
-        desk = Tenant(forum)
-        desk.staff.warm_up = fail  # type: ignore[method-assign]
-        with TestClient(make_app(ServerConfig([desk])), "http://localhost") as client:
-            wait_until(lambda: desk.warm_up_error == "the router cannot be loaded")
+        tenant = Tenant(forum)
+        tenant.registry.warm_up = fail  # type: ignore[method-assign]
+        with TestClient(make_app(ServerConfig([tenant])), "http://localhost") as client:
+            wait_until(lambda: tenant.warm_up_error == "the router cannot be loaded")
             answer = client.get(READY)
 
     assert answer.status_code == 503
@@ -212,10 +212,10 @@ def test_a_lost_database_is_told_at_once_and_once(tmp_path: Path, postgres_url: 
 
     assert max(waits) < 1.0
     for log in logs:
-        told = [line for line in log.splitlines() if re.search(" (WARNING|ERROR|database)", line)]
-        assert ["is away" in line for line in told] == [True, False], log
-        assert "the database is back after" in told[1]
-        assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line) for line in told)
+        lines = [line for line in log.splitlines() if re.search(" (WARNING|ERROR|database)", line)]
+        assert ["is away" in line for line in lines] == [True, False], log
+        assert "the database is back after" in lines[1]
+        assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line) for line in lines)
 
 
 # What is counted and measured
@@ -241,7 +241,7 @@ def test_a_worker_tells_what_it_did(tmp_path: Path) -> None:
             made.end(run)
             eventually(lambda: scrape(url, key).status_code == 200, 30)
             eventually(lambda: "forum_runs_ended_total{" in scrape(url, key).text, 30)
-            told = values(scrape(url, key).text)
+            document = values(scrape(url, key).text)
             refused = [
                 httpx2.get(url).status_code,
                 scrape(url, "forum_x_y_z").status_code,
@@ -250,12 +250,12 @@ def test_a_worker_tells_what_it_did(tmp_path: Path) -> None:
             ]
 
     assert refused == [401, 401, 403, 404]
-    assert told['forum_runs_ended_total{outcome="ok"}'] == 1
-    assert sum(n for name, n in told.items() if name.startswith("forum_calls_total")) == 1
-    assert told["forum_gates_waiting{}"] == told["forum_takeovers_total{}"] == 0
-    assert told['forum_queue_age_seconds{queue="due"}'] < 60
-    assert told["forum_sequencing_lag_seconds{}"] < 60
-    assert any(name.startswith("forum_witness_age_seconds") for name in told)
+    assert document['forum_runs_ended_total{outcome="ok"}'] == 1
+    assert sum(n for name, n in document.items() if name.startswith("forum_calls_total")) == 1
+    assert document["forum_gates_waiting{}"] == document["forum_takeovers_total{}"] == 0
+    assert document['forum_queue_age_seconds{queue="due"}'] < 60
+    assert document["forum_sequencing_lag_seconds{}"] < 60
+    assert any(name.startswith("forum_witness_age_seconds") for name in document)
 
 
 @pytest.mark.slow
@@ -296,7 +296,7 @@ def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_pat
         taken = client.post(
             "/api/v1/runs", json=ask, headers=showing(forum.access.grant("ci", {Scope.SUBMIT}))
         )
-        told = values(client.get("/metrics", headers=showing(key)).text)
+        document = values(client.get("/metrics", headers=showing(key)).text)
         openmetrics = "application/openmetrics-text; version=1.0.0"
         answer = client.get("/metrics", headers={**showing(key), "Accept": openmetrics})
         families = list(READERS[openmetrics](answer.text))
@@ -307,8 +307,8 @@ def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_pat
 
     assert taken.status_code == 202
     assert others == [403] * 4
-    assert told["forum_runs_accepted_total{}"] == 1
-    assert told['forum_queue_age_seconds{queue="due"}'] >= 0
+    assert document["forum_runs_accepted_total{}"] == 1
+    assert document['forum_queue_age_seconds{queue="due"}'] >= 0
     assert ("forum_runs_accepted", "counter") in {(each.name, each.type) for each in families}
     (times,) = [each for each in families if each.type == "histogram"]
     counts = {s.labels["le"]: s.value for s in times.samples if s.labels.get("le")}
@@ -333,8 +333,8 @@ def test_runs_of_before_are_told_of_in_json_too(terminal: Terminal, command: Seq
         lines = [process.stderr.readline() for _ in range(2)]
         stop(process)
 
-    told = [json.loads(line)["message"] for line in lines]
-    assert any(line.startswith(f"1 run is interrupted: {run[:18]}") for line in told)
+    messages = [json.loads(line)["message"] for line in lines]
+    assert any(line.startswith(f"1 run is interrupted: {run[:18]}") for line in messages)
 
 
 @pytest.mark.slow

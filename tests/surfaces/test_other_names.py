@@ -86,9 +86,11 @@ def test_every_name_of_the_other_programs_leads_somewhere(typed: str) -> None:
     try:
         _find(words)
     except click.UsageError as error:
-        told = error.format_message()
-        assert re.search(r"forum [a-z]|--[a-z]|forum\.toml|[Rr]equest|leaves the rest", told[20:])
-        assert not told.endswith(("'.", f"{words[-1]}"))
+        message = error.format_message()
+        assert re.search(
+            r"forum [a-z]|--[a-z]|forum\.toml|[Rr]equest|leaves the rest", message[20:]
+        )
+        assert not message.endswith(("'.", f"{words[-1]}"))
 
 
 def _find(words: list[str]) -> None:
@@ -130,7 +132,7 @@ def test_an_api_without_a_value_is_told_the_values(tmp_path: Path, words: list[s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "text"),
     [
         ({"reqest": "x"}, r"unknown field `reqest`; did you mean request\?"),
         ({"request": "x", "nonsense": 1}, r"unknown field `nonsense`; known: .*request"),
@@ -140,7 +142,7 @@ def test_an_api_without_a_value_is_told_the_values(tmp_path: Path, words: list[s
         ),
     ],
 )
-def test_an_unknown_field_names_the_nearest(arguments: dict[str, Any], told: str) -> None:
+def test_an_unknown_field_names_the_nearest(arguments: dict[str, Any], text: str) -> None:
     """A client that knows another name learns ours, at any depth."""
-    with pytest.raises(Malformed, match=told):
+    with pytest.raises(Malformed, match=text):
         parse_arguments(arguments, SubmitAsk)

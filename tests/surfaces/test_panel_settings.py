@@ -50,11 +50,11 @@ def test_a_panel_of_the_settings_is_a_council_of_its_models(tmp_path: Path) -> N
         tmp_path,
         project(WORK) + BOARD + 'require = "agreement"\nthreshold = 0.5\n' + JUDGES,
     )
-    board = team.panels["board"]
+    council = team.panels["board"]
 
-    assert isinstance(board, Council)
-    assert [seat.agent for seat in board.seats] == ["ann", "bob", "ann"]
-    assert (board.rounds, board.threshold, board.require) == (1, 500, Requirement.AGREEMENT)
+    assert isinstance(council, Council)
+    assert [seat.agent for seat in council.seats] == ["ann", "bob", "ann"]
+    assert (council.rounds, council.threshold, council.require) == (1, 500, Requirement.AGREEMENT)
     assert team.roles == {Role.VALIDATOR: "board"}
 
 
@@ -167,20 +167,20 @@ def test_no_client_replaces_a_panel_of_the_operator(
     (tmp_path / "forum.toml").write_text(
         project(WORK) + BOARD + other + f'[roles]\n{role} = "board"\n'
     )
-    staff = AgentRegistry(load_settings(tmp_path, {}))
+    registry = AgentRegistry(load_settings(tmp_path, {}))
     tasks = (TaskAsk("look", QUESTION),)
 
     def decide(name: str, authority: CallerAuthority) -> Policy:
         asked = ask(QUESTION, tasks=tasks, ladder=(name,), panels={name: PanelAsk(models=("ann",))})
         form = asked if isinstance(asked, AskForm) else asked.form
-        return run_request_from_form(form, staff, authority).policy
+        return run_request_from_form(form, registry, authority).policy
 
     for name in ("board", "spare"):
         with pytest.raises(BadPlan, match=f"the operator has a panel {name!r}"):
             decide(name, CallerAuthority.CLIENT)
     usual = decide("mine", CallerAuthority.CLIENT)
     assert usual.roles == {role: "board"}
-    assert usual.panels["board"] == staff.team_settings.panels["board"]
+    assert usual.panels["board"] == registry.team_settings.panels["board"]
     assert decide("board", CallerAuthority.OPERATOR).panels["board"].speakers == {"ann"}
 
 
@@ -203,7 +203,7 @@ def test_a_plan_over_http_has_a_panel_decide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("panels", "task", "said"),
+    ("panels", "task", "text"),
     [
         ("", {}, "no panel is configured"),
         (BOARD, {"agent": "crowd"}, "no panel is called 'crowd'"),
@@ -212,14 +212,14 @@ def test_a_plan_over_http_has_a_panel_decide(tmp_path: Path) -> None:
     ],
 )
 def test_a_decision_that_nobody_can_take_is_refused(
-    tmp_path: Path, panels: str, task: dict[str, object], said: str
+    tmp_path: Path, panels: str, task: dict[str, object], text: str
 ) -> None:
     """With the reason."""
     with visiting(tmp_path, project(WORK) + panels) as visitor:
         refused = visitor.ask(None, tasks=[{**DECISION[0], **task}])
 
     assert refused.status_code == 422
-    assert said in refused.json()["detail"]
+    assert text in refused.json()["detail"]
 
 
 def test_a_program_passes_a_decision_as_a_dictionary() -> None:
@@ -245,7 +245,7 @@ def test_panels_over_mcp(tmp_path: Path) -> None:
             {"tasks": ladder, "ladder": ["mine"], "panels": own},
             {"tasks": DECISION},
         ]
-        taken = [await begun.well("submit", request=QUESTION, **order) for order in orders]
+        taken = [await begun.well("submit", request=QUESTION, **document) for document in orders]
         return [await begun.well("show", run=each["run"]) for each in taken]
 
     with end_to_end(tmp_path, None, project(spoken) + BOARD) as made:

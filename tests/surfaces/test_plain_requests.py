@@ -73,10 +73,10 @@ def test_files_of_exports_are_written_for_their_owner_only() -> None:
         "features/backup/service.py": 1,  # a copy of the settings, in the folder of the backup
     }
     source = Path(__file__).parents[2] / "src/forum"
-    found = {
+    document = {
         file.relative_to(source).as_posix(): n
         for folder in ("surfaces/cli", "features")
         for file in (source / folder).rglob("*.py")
         if (n := sum(file.read_text().count(word) for word in (".write_bytes(", ".write_text(")))
     }
-    assert found == allowed
+    assert document == allowed

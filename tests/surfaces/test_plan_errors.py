@@ -69,7 +69,7 @@ def test_a_circle_is_told_where_the_tasks_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("task", "text"),
     [
         ({"decide": ["a", "b"], "needs": ["x"]}, "tasks[0].needs[0]: no task is called 'x'"),
         ({"decide": ["a"]}, "tasks[0].decide: decide: 1 options; a decision is between two"),
@@ -78,7 +78,7 @@ def test_a_circle_is_told_where_the_tasks_are(tmp_path: Path) -> None:
     ],
 )
 def test_a_decision_has_no_error_but_its_own(
-    tmp_path: Path, task: dict[str, object], said: str
+    tmp_path: Path, task: dict[str, object], text: str
 ) -> None:
     """`decide` is a key of plan files, and no member of a recorded task."""
     user = Terminal(tmp_path)
@@ -88,7 +88,7 @@ def test_a_decision_has_no_error_but_its_own(
 
     assert refused.exit_code == 2
     assert "1 error\n" in refused.stderr
-    assert said in refused.stderr
+    assert text in refused.stderr
 
 
 DOCUMENT = """\

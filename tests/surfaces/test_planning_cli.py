@@ -31,7 +31,7 @@ def terminal(tmp_path: Path) -> Terminal:
 def test_lanes_and_plans_are_those_of_the_server(terminal: Terminal) -> None:
     """The command line shares the code of GET /roster and POST /plan; nothing is recorded."""
     settings = load_settings(terminal.folder, terminal.environment)
-    told = {"lanes": terminal.ask("lanes"), "plan": terminal.ask("plan", REQUEST)}
+    document = {"lanes": terminal.ask("lanes"), "plan": terminal.ask("plan", REQUEST)}
     with Forum(settings) as forum, serving(forum) as client:
         key = showing(str(forum.access.grant("ci", {Scope.SUBMIT})))
         served = {
@@ -40,11 +40,11 @@ def test_lanes_and_plans_are_those_of_the_server(terminal: Terminal) -> None:
         }
         assert forum.reads.recent_runs(None, 9) == []
 
-    assert told["lanes"].pop("schema") == "forum.roster/1"
-    assert told["plan"].pop("schema") == "forum.plan/1"
-    assert told["lanes"] == served["lanes"]
-    assert told["plan"] | {"cap": None} == served["plan"] | {"cap": None}
-    assert told["plan"]["lane"] == "code"
+    assert document["lanes"].pop("schema") == "forum.roster/1"
+    assert document["plan"].pop("schema") == "forum.plan/1"
+    assert document["lanes"] == served["lanes"]
+    assert document["plan"] | {"cap": None} == served["plan"] | {"cap": None}
+    assert document["plan"]["lane"] == "code"
 
 
 def test_lanes_and_plans_read_as_text(terminal: Terminal) -> None:

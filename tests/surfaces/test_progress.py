@@ -80,11 +80,11 @@ class Screen:
     def play(self, text: str) -> None:
         """Put on the screen what a program has written."""
         at = 0
-        for found in _MOVE.finditer(text := text.replace("\r", "")):
-            self._write(text[at : found.start()])
-            at = found.end()
-            number, move = found.groups()
-            assert move in "AJ", f"a movement that this screen does not know: {found[0]!r}"
+        for match in _MOVE.finditer(text := text.replace("\r", "")):
+            self._write(text[at : match.start()])
+            at = match.end()
+            number, move = match.groups()
+            assert move in "AJ", f"a movement that this screen does not know: {match[0]!r}"
             if move == "A":
                 self.frames.append(list(self.lines))
                 up = int(number)
@@ -144,7 +144,7 @@ def test_a_tree_grows_in_its_place(terminal: Terminal, size: tuple[int, int]) ->
     assert all(frame.count("run 0") == 1 for frame in frames)
     assert ("$0.012" in end) is (size[0] == 80)
     for line in ("  ✓ changelog", "  └─ ✓ build", "     └─ ✓ announce", "done", "✓ ok: "):
-        assert sum(one.startswith(line) for one in screen.lines) == 1, end
+        assert sum(text.startswith(line) for text in screen.lines) == 1, end
 
 
 def test_of_more_than_fits_what_is_done_is_counted(terminal: Terminal) -> None:

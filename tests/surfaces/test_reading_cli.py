@@ -50,7 +50,7 @@ def requests(user: Terminal, *words: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "texts"),
     [
         ((), ["Release it", "Name a Mountain", "Name a river", "Name a river"]),
         (("--state", "failed"), ["Name a Mountain"]),
@@ -64,10 +64,10 @@ def requests(user: Terminal, *words: str) -> list[str]:
     ],
 )
 def test_runs_are_found_by_what_one_knows_of_them(
-    user: Terminal, words: tuple[str, ...], found: list[str]
+    user: Terminal, words: tuple[str, ...], texts: list[str]
 ) -> None:
     """State, time, words and lane; all that are named must hold."""
-    assert requests(user, *words) == found
+    assert requests(user, *words) == texts
 
 
 def test_the_states_come_from_where_they_are_defined() -> None:
@@ -90,7 +90,7 @@ def test_a_comparison_begins_with_the_answers(user: Terminal) -> None:
     """They are what most people want to compare."""
     first, second = (run["run"] for run in user.ask("runs", "--state", "ok")["runs"])
     shown = user.call("diff", first[:18], second[:18])
-    told = user.call("diff", first, second, "--json")
+    result = user.call("diff", first, second, "--json")
 
     lines = shown.stdout.split("\n")
     assert shown.exit_code == 1
@@ -101,18 +101,18 @@ def test_a_comparison_begins_with_the_answers(user: Terminal) -> None:
         "    + The Po",
     ]
     assert "first difference: " in shown.stdout
-    assert '"answer_b": "The Po\\n"' in told.stdout
+    assert '"answer_b": "The Po\\n"' in result.stdout
 
 
 def test_a_gate_is_shown_with_the_results_that_it_is_about(user: Terminal) -> None:
     """What waits is alone on stdout, to be edited; whoever decides sees the rest beside it."""
     run = user.ask("runs", "--state", "waiting")["runs"][0]["run"]
     shown = user.call("gate", "show", run[:18], "task:send")
-    told = user.ask("gate", "show", run, "task:send")
+    document = user.ask("gate", "show", run, "task:send")
 
     assert shown.stdout == "Send them.\n"
     assert "request\n  Release it\nresult of notes\n  Wrote the notes.\n" in shown.stderr
-    assert told["results"] == [{"task": "notes", "result": "Wrote the notes."}]
+    assert document["results"] == [{"task": "notes", "result": "Wrote the notes."}]
 
 
 def test_a_run_is_watched_until_it_waits(user: Terminal) -> None:
@@ -153,10 +153,10 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(user: Terminal) -> None:
     assert "no worker is running" in process.stderr.readline()
     time.sleep(0.3)
     os.kill(process.pid, signal.SIGINT)
-    said = process.communicate(timeout=30)[1]
+    text = process.communicate(timeout=30)[1]
 
     assert process.returncode == 130
-    assert f"stopped watching; the run goes on: forum watch {run[:18]}" in said
+    assert f"stopped watching; the run goes on: forum watch {run[:18]}" in text
     assert user.ask("show", run)["state"] == "running"
 
 

@@ -171,7 +171,7 @@ def test_a_body_comes_as_bytes_until_it_is_erased(there: Served) -> None:
 def test_a_proof_holds_for_the_entry_that_it_was_asked_for(there: Served) -> None:
     """Both forms are the same proof, and it leads from the served bytes to the signed root."""
     eventually(lambda: is_signed(there))
-    found = there.client.get("/api/v1/entries/3").json()
+    document = there.client.get("/api/v1/entries/3").json()
     as_text = there.client.get("/api/v1/entries/3/proof", headers={"Accept": "text/plain"})
     as_json = there.client.get("/api/v1/entries/3/proof").json()
 
@@ -180,7 +180,7 @@ def test_a_proof_holds_for_the_entry_that_it_was_asked_for(there: Served) -> Non
     check_inclusion(
         list(proof.hashes), hash_leaf(_raw(there, 3)), proof.index, signed.size, signed.root
     )
-    assert (as_json["id"], as_json["index"]) == (found["id"], 3)
+    assert (as_json["id"], as_json["index"]) == (document["id"], 3)
     assert TlogProof.parse(as_json["proof"].encode()).hashes == proof.hashes
 
 
@@ -217,11 +217,11 @@ def fill_a_tile(forum: Forum) -> None:
 
 def served_file(there: Served, path: str) -> bytes:
     """Return a file of the log; a cache may keep hashes for ever, and no entries."""
-    found = there.client.get(f"/tlog/{path}")
-    assert found.status_code == 200, path
+    response = there.client.get(f"/tlog/{path}")
+    assert response.status_code == 200, path
     caching = "no-store" if path.startswith("tile/entries/") else "immutable"
-    assert caching in found.headers["cache-control"]
-    return found.content
+    assert caching in response.headers["cache-control"]
+    return response.content
 
 
 def test_no_hash_is_served_that_nobody_has_signed(tmp_path: Path) -> None:
@@ -318,8 +318,13 @@ def test_a_run_is_replayed_over_http_as_on_the_command_line(there: Served) -> No
     shown = {"Authorization": f"Bearer {reader}"}
     refused = there.client.post(f"/api/v1/runs/{run}/replay", headers=shown)
 
-    told = same.json()
-    assert (told["run"], told["equal"], told["count"], told["missing"]) == (run, True, 0, "")
+    document = same.json()
+    assert (document["run"], document["equal"], document["count"], document["missing"]) == (
+        run,
+        True,
+        0,
+        "",
+    )
     assert after == before
     assert [r.status_code for r in (same, early, unknown, refused)] == [200, 409, 404, 403]
 
@@ -336,14 +341,14 @@ def test_a_plan_is_told_and_not_recorded(there: Served) -> None:
         "gates": {"what": ["task:tell"]},
         "budget": {"usd": "0.25", "seconds": "60"},
     }
-    told = there.client.post("/api/v1/plan", json=asked).json()
+    document = there.client.post("/api/v1/plan", json=asked).json()
 
-    assert [(task["id"], task["needs"], task["agent"]) for task in told["tasks"]] == [
+    assert [(task["id"], task["needs"], task["agent"]) for task in document["tasks"]] == [
         ("find", [], ""),
         ("tell", ["find"], ""),
     ]
-    assert (told["team"], told["lane"], told["gates"]) == (False, None, ["task:tell"])
-    assert told["cap"] == {"usd": "0.25", "tokens": None, "calls": None, "seconds": 60.0}
+    assert (document["team"], document["lane"], document["gates"]) == (False, None, ["task:tell"])
+    assert document["cap"] == {"usd": "0.25", "tokens": None, "calls": None, "seconds": 60.0}
     assert _entries_of_runs(there) == before
 
 

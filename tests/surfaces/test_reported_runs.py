@@ -112,13 +112,13 @@ def test_no_key_takes_what_forum_prints_for_a_run(tmp_path: Path) -> None:
         starts = [{"type": "start", "run": name, "name": "x"} for name in names]
         answer = client.post("/api/v1/reports", json={"items": starts}).json()
         read = client.get(f"/api/v1/runs/{driven[:18]}")
-        found = forum.reads.find_run(driven[:18])
+        run = forum.reads.find_run(driven[:18])
 
     assert [refusal["item"] for refusal in answer["refused"]] == list(range(len(forged)))
     assert "may be taken for the id of another run" in answer["refused"][0]["why"]
     assert answer["recorded"] == 2
     assert read.status_code == 404
-    assert found == driven
+    assert run == driven
 
 
 def test_no_key_takes_the_id_of_a_child_run(tmp_path: Path) -> None:
@@ -133,12 +133,12 @@ def test_no_key_takes_the_id_of_a_child_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("text", "other"),
     [("key/a/b", "key/a-b"), ("key/a/b", "key/a/-b"), ("key/a@b", "key/a-b"), ("key/-a", "key/a")],
 )
-def test_two_reporters_have_two_names(one: str, other: str) -> None:
+def test_two_reporters_have_two_names(text: str, other: str) -> None:
     """Otherwise each could add to the runs of the other."""
-    assert derive_reporter_label(one) != derive_reporter_label(other)
+    assert derive_reporter_label(text) != derive_reporter_label(other)
 
 
 def test_nobody_adds_to_what_a_gateway_has_relayed(user: Terminal) -> None:
@@ -188,11 +188,11 @@ def test_why_follows_the_span_around_a_span_to_the_source(user: Terminal) -> Non
 
 def test_two_runs_are_compared_by_operation_name_and_order(user: Terminal) -> None:
     """Ids of spans are random; the one difference is the search that failed."""
-    told = user.call("diff", FIRST, SECOND, "--json")
+    result = user.call("diff", FIRST, SECOND, "--json")
     shown = user.call("diff", FIRST, SECOND).stdout
 
-    assert told.exit_code == 1
-    assert '"count": 1' in told.stdout
+    assert result.exit_code == 1
+    assert '"count": 1' in result.stdout
     assert "span/agent:agent.1>tool:search.1, end" in shown
     assert "A is wrapped, B is wrapped" in shown
     assert user.call("diff", FIRST, FIRST).exit_code == 0

@@ -50,16 +50,16 @@ terms = ["write"]
 
 
 @pytest.fixture
-def staff(tmp_path: Path) -> AgentRegistry:
+def registry(tmp_path: Path) -> AgentRegistry:
     """Return those who work for a project with two tools, one of them for one lane."""
     (tmp_path / "forum.toml").write_text(PROJECT)
     (tmp_path / "roster.toml").write_text(ROSTER)
     return AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
 
 
-def decide(staff: AgentRegistry, form: AskForm) -> RunRequest:
+def decide(registry: AgentRegistry, form: AskForm) -> RunRequest:
     """Return what is carried out for a client."""
-    return run_request_from_form(form, staff, CallerAuthority.CLIENT)
+    return run_request_from_form(form, registry, CallerAuthority.CLIENT)
 
 
 def plan(done_when: str, lane: str = "") -> AskForm:
@@ -77,37 +77,41 @@ def plan(done_when: str, lane: str = "") -> AskForm:
     ],
     ids=["without-a-lane", "of-another-lane", "a-file", "in-a-plan-within"],
 )
-def test_a_check_reaches_no_further_than_the_lane(staff: AgentRegistry, ask: AskForm) -> None:
+def test_a_check_reaches_no_further_than_the_lane(registry: AgentRegistry, ask: AskForm) -> None:
     """A check has a tool used: by naming one, a client would have done what no agent may do."""
     with pytest.raises(BadPlan):
-        decide(staff, ask)
+        decide(registry, ask)
 
 
-def test_a_task_has_the_tools_of_its_lane_only(staff: AgentRegistry) -> None:
+def test_a_task_has_the_tools_of_its_lane_only(registry: AgentRegistry) -> None:
     """Tools that the operator gave to a lane are not everybody's because a client names none."""
-    order = decide(staff, plan("command lint", lane="code"))
+    request = decide(registry, plan("command lint", lane="code"))
     asks = (plan("contains x"), AskForm("Go.", route=False), AskForm("Go."))
-    bare = [decide(staff, ask) for ask in asks]
+    bare = [decide(registry, ask) for ask in asks]
 
-    assert order.plan is not None
-    assert order.policy.tools_of(order.plan.tasks[0]) == ("lint",)
-    assert [one.policy.tools_of(one.plan.tasks[0]) for one in bare if one.plan] == [(), (), ()]
+    assert request.plan is not None
+    assert request.policy.tools_of(request.plan.tasks[0]) == ("lint",)
+    assert [
+        run_request.policy.tools_of(run_request.plan.tasks[0])
+        for run_request in bare
+        if run_request.plan
+    ] == [(), (), ()]
 
 
-def test_nobody_can_be_named_who_is_not_configured(staff: AgentRegistry) -> None:
+def test_nobody_can_be_named_who_is_not_configured(registry: AgentRegistry) -> None:
     """An agent may be a program: whoever could name one would run it."""
     with pytest.raises(BadPlan):
-        decide(staff, AskForm("Go.", (TaskAsk("a", "Go.", agent="./evil"),)))
+        decide(registry, AskForm("Go.", (TaskAsk("a", "Go.", agent="./evil"),)))
     with pytest.raises(BadPlan):
-        decide(staff, AskForm("Go.", lane="no-such-lane"))
+        decide(registry, AskForm("Go.", lane="no-such-lane"))
 
 
 def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
     """Whoever can submit could otherwise spend without bound, by saying nothing of a budget."""
     (tmp_path / "forum.toml").write_text("[clients]\nusd = 0.25\nseconds = 60\ncalls = 10\n")
-    staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    registry = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
     silent, greedy, modest = (
-        decide(staff, AskForm("Go.", budget=budget)).budget
+        decide(registry, AskForm("Go.", budget=budget)).budget
         for budget in (
             BudgetAsk(),
             BudgetAsk(usd=Decimal(1), calls=100),
@@ -121,7 +125,7 @@ def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
 
 
 def test_only_those_who_sit_are_briefed(
-    staff: AgentRegistry, monkeypatch: pytest.MonkeyPatch
+    registry: AgentRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A megabyte of names would hold up everybody else at a server for as long as that takes."""
     briefed: list[Persona] = []
@@ -133,22 +137,22 @@ def test_only_those_who_sit_are_briefed(
     monkeypatch.setattr(requests, "build_briefing", noted)
     panel = PanelAsk(seats=2, personas=("critic",) * 100)
     tasks = tuple(TaskAsk(f"t{n}", "Go.", panel=panel) for n in range(3))
-    decide(staff, AskForm("Go.", tasks))
+    decide(registry, AskForm("Go.", tasks))
 
     assert len(briefed) == 3 * 2
 
 
-def test_money_is_exact_or_refused(staff: AgentRegistry) -> None:
+def test_money_is_exact_or_refused(registry: AgentRegistry) -> None:
     """A cap that was rounded is another cap."""
     ask = decide(
-        staff, AskForm("Go.", budget=BudgetAsk(usd=Decimal("0.50"), seconds=Decimal("1.5")))
+        registry, AskForm("Go.", budget=BudgetAsk(usd=Decimal("0.50"), seconds=Decimal("1.5")))
     )
 
     assert (ask.budget.usd, ask.budget.milliseconds) == (NANO_USD // 2, 1500)
     for wrong in ("0.0000000001", "-1", "NaN", "Infinity", "1e30"):
         with pytest.raises(BadPlan):
             decide(
-                staff,
+                registry,
                 AskForm("Go.", tasks=(TaskAsk("a", "Go.", budget=BudgetAsk(usd=Decimal(wrong))),)),
             )
 

@@ -71,12 +71,12 @@ def test_what_is_not_sure_is_said_with_what_submit_does(
     """It is what `forum submit` does in this project; a person sees the two nearest as well."""
     (terminal.folder / "forum.toml").write_text(settings)
     result = terminal.call("route", "--rung", "lexical", "what a lovely evening")
-    (found,) = routes(terminal, "what a lovely evening")
+    (document,) = routes(terminal, "what a lovely evening")
 
     assert words in result.stdout
     assert "nearest" in result.stdout
     assert "\\n" not in result.stdout  # a long line is wrapped
-    assert (found["lane"], found["next"]) == (None, follows)
+    assert (document["lane"], document["next"]) == (None, follows)
     assert (result.stdout.startswith("left to the Classifier")) == (follows == "classifier")
 
 
@@ -85,7 +85,7 @@ def test_many_requests_are_routed_line_by_line(terminal: Terminal) -> None:
     given = b"soup soup soup\n\nprune the roses\r\n\xff\xfe\x00\n" + b"x" * 1_000_000
     found = routes(terminal, "--roster", "team.toml", "-", given=given)
 
-    assert [one["lane"] for one in found] == ["kitchen", None, "garden", None, None]
+    assert [document["lane"] for document in found] == ["kitchen", None, "garden", None, None]
     assert found[0].keys() >= {"confidence", "evidence", "runner_up", "margin", "rung"}
     assert found[0]["schema"] == "forum.route/1"
     assert found[0]["evidence"][0]["feature"] == "soup"

@@ -106,14 +106,14 @@ def test_a_stranger_can_check_a_list_of_runs(tmp_path: Path) -> None:
         for run in ("a", "b", "c"):
             forum.ledger.open_run(run, "crew")
             forum.log.publish()
-        told = client.get("/api/v1/directory?first=1").json()
-        entries = [text.encode() for text in told["entries"]]
-        proven = check_run_list(entries, told["proof"].encode(), KINDS, forum.policy)
+        document = client.get("/api/v1/directory?first=1").json()
+        entries = [text.encode() for text in document["entries"]]
+        proven = check_run_list(entries, document["proof"].encode(), KINDS, forum.policy)
         behind = client.get("/api/v1/directory?first=9")
         forum.ledger.open_run("d", "crew")
         forum.sequencer.drain()
         unsigned = client.get("/api/v1/directory")
 
-    assert (proven.runs, proven.before, told["first"]) == (("b", "c"), 1, 1)
+    assert (proven.runs, proven.before, document["first"]) == (("b", "c"), 1, 1)
     assert proven.is_witnessed
     assert (behind.status_code, unsigned.status_code) == (404, 409)

@@ -100,8 +100,8 @@ def bare(tmp_path: Path) -> Terminal:
 def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """Return the one object that a command has printed."""
     assert done.stdout.count("\n") == 1, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def running(pattern: str) -> list[str]:
@@ -139,9 +139,9 @@ def test_a_request_is_answered_and_every_step_of_it_can_be_told(bare: Terminal) 
     assert bare.call("show", "--answer").stdout == "Done: Name three rivers\n"
     assert bare.ask("ledger", "verify")["ok"] is True
     entry = bare.ask("show")["tasks"][0]["entry"]
-    told = bare.call("why", str(entry)).stdout
+    output = bare.call("why", str(entry)).stdout
     # The sequencer may name the run between two of its entries.
-    assert re.sub(r"#\d+", "#", told).split("\n") == [
+    assert re.sub(r"#\d+", "#", output).split("\n") == [
         "# task answer: attempt 1 was accepted (checked that it succeeded)",
         " because # task answer: the reply came: ok after 0 ms",
         "  because # task answer: scripted was called, attempt 1, call 1",
@@ -390,7 +390,7 @@ def test_runs_are_listed_newest_first_and_page_by_page(library: Library) -> None
     table = library.terminal.call("runs", "--limit", "2")
 
     assert [run["run"] for run in listed] == [
-        one["run"] for one in (library.fork, library.other, library.same, library.first)
+        document["run"] for document in (library.fork, library.other, library.same, library.first)
     ]
     assert [(run["passed"], run["tasks"], run["outcome"]) for run in listed] == [(3, 3, "ok")] * 4
     assert page == listed[2:3]
@@ -712,8 +712,8 @@ def test_a_run_that_was_interrupted_is_carried_on_by_resume_alone(
     assert f"interrupted; go on with: forum resume {short}" in err
     assert (run["outcome"], run["state"]) == (None, "interrupted")
     assert [other.stdout for other in others] == ["hello\n"] * 2
-    said = f"1 run is interrupted: {short}; go on with: forum resume {short}"
-    assert all(said in other.stderr for other in others)
+    text = f"1 run is interrupted: {short}; go on with: forum resume {short}"
+    assert all(text in other.stderr for other in others)
     assert (called, "interrupted" in listed) == (1, True)
     assert (resumed.returncode, resumed.stdout, asked(log)) == (0, "done\n", 2)
     assert "interrupted" not in bare.call("runs").stdout
@@ -732,12 +732,12 @@ def test_a_second_ctrl_c_ends_a_command_whose_database_does_not_answer(
         db.execute("BEGIN IMMEDIATE")
         asking.send_signal(signal.SIGINT)
         assert asking.stderr
-        said = next(line for line in asking.stderr if "Ctrl-C again" in line)
+        lines = next(line for line in asking.stderr if "Ctrl-C again" in line)
         asking.send_signal(signal.SIGINT)
         asking.wait(timeout=10)
     (run,) = bare.ask("runs")["runs"]
 
-    assert f"run {run['run'][:18]} is not interrupted" in said
+    assert f"run {run['run'][:18]} is not interrupted" in lines
     assert (asking.returncode, run["state"]) == (-signal.SIGINT, "running")
     assert bare.call("cancel", run["run"]).exit_code == 0
 

@@ -29,12 +29,12 @@ def test_who_may_only_submit_reads_nothing_by_cancelling(tmp_path: Path) -> None
         mere = showing(forum.access.grant("mere", {Scope.SUBMIT}))
         asked = client.post(RUNS, json={"request": plans, "route": False}, headers=both)
         run = f"{RUNS}/{asked.json()['run']}"
-        told = client.post(f"{run}/cancel", headers=mere)
+        response = client.post(f"{run}/cancel", headers=mere)
         read = client.get(run, headers=both)
 
     assert read.json()["request"] == plans
-    assert (told.status_code, told.json()["href"]) == (202, run)
-    assert plans not in told.text
+    assert (response.status_code, response.json()["href"]) == (202, run)
+    assert plans not in response.text
 
 
 def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> None:
@@ -48,15 +48,15 @@ def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> 
         forum.runs.interrupt(run)
         states = [client.get(f"{RUNS}/{run}", headers=both).json()["state"]]
         refused = client.post(f"{RUNS}/{run}/resume", headers=reader)
-        told = [client.post(f"{RUNS}/{run}/resume", headers=mere) for _ in range(2)]
+        responses = [client.post(f"{RUNS}/{run}/resume", headers=mere) for _ in range(2)]
         states.append(client.get(f"{RUNS}/{run}", headers=both).json()["state"])
         unknown = client.post(f"{RUNS}/no-such-run/resume", headers=mere)
         timer = forum.store.timer(run, "main")
 
     assert states == ["interrupted", "running"]
     assert refused.status_code == 403
-    assert [answer.status_code for answer in told] == [202, 202]
-    assert "Go." not in told[0].text
+    assert [answer.status_code for answer in responses] == [202, 202]
+    assert "Go." not in responses[0].text
     assert unknown.status_code == 404
     assert timer is not None
 
@@ -121,19 +121,21 @@ def test_only_who_may_approve_says_what_a_deadline_decides(
         {"what": ["plan"], "seconds": 1},
     ]
     ask: dict[str, Any] = {"request": "Pay.", "route": False}
-    talk = {"model": "forum", "messages": [{"role": "user", "content": "Pay."}]}
+    document = {"model": "forum", "messages": [{"role": "user", "content": "Pay."}]}
     with lone_hall(tmp_path) as (forum, client):
         mere = showing(forum.access.grant("mere", {Scope.SUBMIT, Scope.READ}))
         trusted = showing(forum.access.grant("trusted", {Scope.SUBMIT, Scope.APPROVE}))
-        said = [client.post(RUNS, json={**ask, "gates": gates}, headers=mere) for gates in terms]
-        chats = [{**talk, "forum": {"gates": gates}} for gates in terms]
-        said += [client.post(CHAT, json=chat, headers=mere) for chat in chats]
+        responses = [
+            client.post(RUNS, json={**ask, "gates": gates}, headers=mere) for gates in terms
+        ]
+        chats = [{**document, "forum": {"gates": gates}} for gates in terms]
+        responses += [client.post(CHAT, json=chat, headers=mere) for chat in chats]
         begun = forum.reads.recent_runs(None, 10)
         may = [client.post(RUNS, json={**ask, "gates": gates}, headers=trusted) for gates in terms]
         may.append(client.post(RUNS, json={**ask, "gates": {"what": ["plan"]}}, headers=mere))
 
-    assert [answer.status_code for answer in said] == [422] * 6
-    assert all("require the scope approve" in answer.text for answer in said)
+    assert [answer.status_code for answer in responses] == [422] * 6
+    assert all("require the scope approve" in answer.text for answer in responses)
     assert begun == []
     assert [answer.status_code for answer in may] == [202] * 4
 
@@ -152,8 +154,8 @@ def test_a_fork_uses_no_more_than_the_operator_allows(tmp_path: Path) -> None:
             at = {"at": forum.ledger.find_entry(first).index}
             forked = client.post(f"{RUNS}/{run}/fork", json=at, headers=both)
             caps = [
-                client.get(f"{RUNS}/{one}", headers=both).json()["cap"]
-                for one in (run, forked.json()["run"])
+                client.get(f"{RUNS}/{text}", headers=both).json()["cap"]
+                for text in (run, forked.json()["run"])
             ]
 
     assert [(cap["usd"], cap["calls"]) for cap in caps] == [(None, None), ("0.25", 10)]
@@ -181,15 +183,15 @@ def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: 
         with hall(ServerConfig([Tenant(forum, forum.runs.run_worker)])) as client:
             run = client.post(RUNS, json=ask, headers=showing(mere)).json()["run"]
             eventually(lambda: bool(forum.reads.waiting_gates()))
-            found = {}
+            document = {}
             for task in tasks:
                 shown = write_plan(Plan((task,)))
                 digest = forum.reads.read_gate(run, "plan")[0].digest
                 edit = {"subject": "plan", "digest": digest, "shown": shown.decode()}
                 answer = client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(approver))
-                found[task] = answer.status_code
+                document[task] = answer.status_code
 
-    assert found == tasks
+    assert document == tasks
 
 
 def test_a_client_gets_no_tools_by_forking_or_editing_a_run_of_the_operator(tmp_path: Path) -> None:
@@ -205,15 +207,15 @@ def test_a_client_gets_no_tools_by_forking_or_editing_a_run_of_the_operator(tmp_
             eventually(lambda: forum.ledger.find_entry(f"{run}/main/0").index is not None)
             at = {"at": forum.ledger.find_entry(f"{run}/main/0").index}
             forks = [
-                client.post(f"{RUNS}/{run}/fork", json=at, headers=showing(one))
-                for one in (key, operator)
+                client.post(f"{RUNS}/{run}/fork", json=at, headers=showing(api_key))
+                for api_key in (key, operator)
             ]
             digest = forum.reads.read_gate(run, "plan")[0].digest
             shown = write_plan(Plan((Task("name", "Deploy it."),))).decode()
             edit = {"subject": "plan", "digest": digest, "shown": shown}
             edits = [
-                client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(one))
-                for one in (key, operator)
+                client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(api_key))
+                for api_key in (key, operator)
             ]
 
     assert [answer.status_code for answer in forks] == [422, 202]

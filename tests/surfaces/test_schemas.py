@@ -147,16 +147,22 @@ def test_every_form_has_a_schema_that_says_what_it_is() -> None:
     """Documents for programmers are made from these; names must not clash between them."""
     references, components = msgspec.json.schema_components(FORMS)
 
-    assert [one["$ref"] for one in references] == [f"#/$defs/{form.__name__}" for form in FORMS]
-    assert all("." not in name and one["description"] for name, one in components.items())
+    assert [reference["$ref"] for reference in references] == [
+        f"#/$defs/{form.__name__}" for form in FORMS
+    ]
+    assert all(
+        "." not in name and reference["description"] for name, reference in components.items()
+    )
 
 
 def test_a_model_says_what_is_known_of_its_key_and_never_the_key() -> None:
     """Keys have names and states here; there is no field that could hold one."""
-    found = AgentInspection(
+    agent_inspection = AgentInspection(
         "chat", "m", "localhost", KeyStatus.SET, "MY_KEY", read_usd=250, said_usd=2000
     )
-    agent = AgentView("", "forum.toml:3", found, (), ("planner",), ("backend",), default=True)
+    agent = AgentView(
+        "", "forum.toml:3", agent_inspection, (), ("planner",), ("backend",), default=True
+    )
 
     form = model_form(agent)
     assert msgspec.json.decode(msgspec.json.encode(form), type=ModelForm) == form

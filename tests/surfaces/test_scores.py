@@ -60,7 +60,7 @@ def test_scores_are_kept_and_the_latest_of_an_actor_counts(user: Terminal) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "text"),
     [
         (("--name", "good", "--value", "1.5"), 2, "from 0 to 1"),
         (("--name", "Good one", "--value", "1"), 2, "its name"),
@@ -69,13 +69,13 @@ def test_scores_are_kept_and_the_latest_of_an_actor_counts(user: Terminal) -> No
     ],
 )
 def test_a_score_that_means_nothing_is_refused(
-    user: Terminal, words: tuple[str, ...], status: int, said: str
+    user: Terminal, words: tuple[str, ...], status: int, text: str
 ) -> None:
     """And leaves nothing behind."""
     run = newest_run(user)
     refused = user.type("score", run, *words)
 
-    assert (refused.returncode, said in refused.stderr) == (status, True), refused.stderr
+    assert (refused.returncode, text in refused.stderr) == (status, True), refused.stderr
     assert user.ask("scores", run)["scores"] == []
 
 
@@ -154,6 +154,6 @@ def test_a_forged_score_is_found(tmp_path: Path, fraud: str) -> None:
         report = forum.log.verify(forum.log.read_trust())
 
     assert not report.ok
-    found = {finding.problem.value for finding in report.findings}
-    assert found == {"score-invalid"} | ({"parent-unknown"} if fraud == "nowhere" else set())
+    texts = {finding.problem.value for finding in report.findings}
+    assert texts == {"score-invalid"} | ({"parent-unknown"} if fraud == "nowhere" else set())
     assert {f.entry for f in report.findings} <= {f"{LOG_RUN}/{strand}/{n}" for n in (0, 1)}

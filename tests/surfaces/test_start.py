@@ -64,10 +64,10 @@ def test_an_editor_asks_the_program_that_the_options_name(tmp_path: Path) -> Non
 
 def test_a_server_refuses_options_that_name_two_agents(tmp_path: Path) -> None:
     """As `forum submit` does: before anything is served."""
-    said = Terminal(tmp_path).call("serve", "--cmd", "cat", "--model", "m")
+    result = Terminal(tmp_path).call("serve", "--cmd", "cat", "--model", "m")
 
-    assert said.exit_code == 2
-    assert "one agent cannot be both" in said.stderr
+    assert result.exit_code == 2
+    assert "one agent cannot be both" in result.stderr
 
 
 # Variables of the environment

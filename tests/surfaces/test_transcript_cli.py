@@ -80,12 +80,12 @@ def test_a_transcript_tells_everything_in_its_order(user: Terminal) -> None:
     places = [lines.index(part) for part in parts]
 
     assert places == sorted(places)
-    told = " ".join(" ".join(lines).split())
+    text = " ".join(" ".join(lines).split())
     rejected = "the reply does not contain what was demanded (contains Danube)"
-    assert told.count("attempt 1 was not accepted (not-contained): it is tried again") == 1
-    assert told.count(rejected) == 3
-    assert told.endswith('again".')
-    assert WHY in told
+    assert text.count("attempt 1 was not accepted (not-contained): it is tried again") == 1
+    assert text.count(rejected) == 3
+    assert text.endswith('again".')
+    assert WHY in text
 
 
 def test_a_transcript_fits_the_screen_and_steers_no_terminal(user: Terminal) -> None:
@@ -110,15 +110,15 @@ def test_a_bundle_tells_the_same(user: Terminal) -> None:
 
 def test_programs_read_it_too(user: Terminal) -> None:
     """One object with a step for each entry, its texts, and why."""
-    told = user.ask("show", "--transcript")
+    document = user.ask("show", "--transcript")
     sent = json.loads(user.call("show", "run.zip", "--transcript", "--json").stdout)
 
-    assert told == sent
-    assert told["schema"] == "forum.transcript/1"
-    assert told["why"].startswith(WHY)
-    kinds = [step["kind"] for step in told["steps"]]
+    assert document == sent
+    assert document["schema"] == "forum.transcript/1"
+    assert document["why"].startswith(WHY)
+    kinds = [step["kind"] for step in document["steps"]]
     assert kinds[:3] == ["accepted/1", "plan/1", "call/1"]
-    assert told["steps"][3]["bodies"]["output"] == "let me see"
+    assert document["steps"][3]["bodies"]["output"] == "let me see"
 
 
 def test_what_is_no_bundle_is_refused(user: Terminal, tmp_path: Path) -> None:

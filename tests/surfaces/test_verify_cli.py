@@ -45,10 +45,10 @@ def test_what_was_proven_is_told(user: Terminal) -> None:
         "cost",
         "models",
     ]
-    told = " ".join(" ".join(story).split())
+    text = " ".join(" ".join(story).split())
     for part in ("Name a river", "by operator", "ok, 20", "$0.00, 1 call", "sed (1 call)"):
-        assert part in told
-    assert " saw it 20" in told
+        assert part in text
+    assert " saw it 20" in text
     assert story[story.index("answer") + 1] == "  The Po, a river"
     assert max(map(len, lines)) <= 80
 
@@ -64,11 +64,11 @@ def test_what_was_not_proven_is_not_told_as_if_it_were(user: Terminal) -> None:
 
 def test_programs_are_told_too(user: Terminal) -> None:
     """The report has the story as one object more."""
-    told = user.ask("verify", "run.zip", "--policy", str(user.policy))
+    document = user.ask("verify", "run.zip", "--policy", str(user.policy))
 
-    assert told["schema"] == "forum.report/1"
-    assert told["ok"] is True
-    story = told["story"]
+    assert document["schema"] == "forum.report/1"
+    assert document["ok"] is True
+    story = document["story"]
     assert (story["request"], story["answer"]) == ("Name a river", "The Po, a river")
     assert (story["asked_by"], story["outcome"], story["models"]) == ("operator", "ok", {"sed": 1})
     assert [one["same_machine"] for one in story["witnesses"]] == [True]
@@ -118,7 +118,7 @@ def test_what_became_of_a_file_is_told_apart(user: Terminal, fault: str) -> None
     file = Path(user.folder / "spoiled.zip")
     file.write_bytes(spoil(data))
     checked = user.call("verify", "spoiled.zip", "--policy", str(user.policy))
-    told = user.ask("verify", "spoiled.zip", "--policy", str(user.policy))
+    document = user.ask("verify", "spoiled.zip", "--policy", str(user.policy))
 
     argv = [sys.executable, standalone.__file__, str(file), "--policy", str(user.policy)]
     alone = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -126,9 +126,9 @@ def test_what_became_of_a_file_is_told_apart(user: Terminal, fault: str) -> None
     assert checked.exit_code == 3
     assert f"\n  {word}: " in checked.stdout
     if fault not in UNLIKE_ALONE:
-        assert told["findings"][0]["detail"] in alone.stdout
-    assert told["findings"][0]["detail"].startswith(f"{word}: ")
-    assert told["story"] is None
+        assert document["findings"][0]["detail"] in alone.stdout
+    assert document["findings"][0]["detail"].startswith(f"{word}: ")
+    assert document["story"] is None
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -42,20 +42,20 @@ class Oracle:
             return [*self.path(index, lo, middle), self.mth(middle, hi)]
         return [*self.path(index, middle, hi), self.mth(lo, middle)]
 
-    def subproof(self, start: int, end: int, lo: int, hi: int, *, known: bool) -> list[bytes]:
+    def subproof(self, start: int, end: int, lo: int, hi: int, *, is_known: bool) -> list[bytes]:
         """Section 4 of the subtree draft, of which RFC 6962 section 2.1.2 is the case start = 0."""
         if (start, end) == (lo, hi):
-            return [] if known else [self.mth(lo, hi)]
+            return [] if is_known else [self.mth(lo, hi)]
         middle = lo + largest_power_of_two_below(hi - lo)
         if end <= middle:
-            return [*self.subproof(start, end, lo, middle, known=known), self.mth(middle, hi)]
+            return [*self.subproof(start, end, lo, middle, is_known=is_known), self.mth(middle, hi)]
         if middle <= start:
-            return [*self.subproof(start, end, middle, hi, known=known), self.mth(lo, middle)]
-        return [*self.subproof(middle, end, middle, hi, known=False), self.mth(lo, middle)]
+            return [*self.subproof(start, end, middle, hi, is_known=is_known), self.mth(lo, middle)]
+        return [*self.subproof(middle, end, middle, hi, is_known=False), self.mth(lo, middle)]
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         """RFC 6962 section 2.1.2; from the empty tree there is nothing to prove."""
-        return self.subproof(0, old, 0, new, known=True) if old else []
+        return self.subproof(0, old, 0, new, is_known=True) if old else []
 
     def tile(self, level: int, index: int, width: int) -> bytes:
         """C2SP tlog-tiles, section Merkle Tree."""

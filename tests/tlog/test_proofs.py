@@ -66,7 +66,7 @@ def test_every_subtree_of_a_tree_is_accepted() -> None:
     for size in range(1, 41):
         for start, end in subtrees(size):
             subtree = ORACLE.mth(start, end)
-            proof = ORACLE.subproof(start, end, 0, size, known=True)
+            proof = ORACLE.subproof(start, end, 0, size, is_known=True)
             check_subtree_consistency(proof, start, end, size, subtree, root(size))
             for index in {start, (start + end) // 2, end - 1}:
                 path = ORACLE.path(index, start, end)

@@ -66,8 +66,8 @@ def policies(draw: st.DrawFn) -> WitnessPolicy:
         if members:
             groups.append(WitnessGroup(name, draw(st.integers(1, len(members))), tuple(members)))
             free = [n for n in free if n not in members] + [name]
-    known = ["none", *(w.name for w in witnesses), *(g.name for g in groups)]
-    return WitnessPolicy(logs, witnesses, tuple(groups), draw(st.sampled_from(known)))
+    texts = ["none", *(w.name for w in witnesses), *(g.name for g in groups)]
+    return WitnessPolicy(logs, witnesses, tuple(groups), draw(st.sampled_from(texts)))
 
 
 def test_the_example_of_the_specification_means_what_it_says() -> None:
@@ -100,9 +100,9 @@ def test_a_further_witness_never_spoils_a_quorum(
 def test_quorum_none_asks_for_nobody_and_a_single_witness_for_itself() -> None:
     """The two policies without a group; strangers count for nothing."""
     assert WitnessPolicy.parse(b"quorum none\n").is_satisfied_by([])
-    one = WitnessPolicy.parse(f"{W[0]}{W[1]}quorum w0\n".encode())
-    assert not one.is_satisfied_by([KEYS[1], LOG.verifier()])
-    assert one.is_satisfied_by([KEYS[0]])
+    witness_policy = WitnessPolicy.parse(f"{W[0]}{W[1]}quorum w0\n".encode())
+    assert not witness_policy.is_satisfied_by([KEYS[1], LOG.verifier()])
+    assert witness_policy.is_satisfied_by([KEYS[0]])
 
 
 def test_a_key_under_another_name_is_not_the_witness() -> None:

@@ -340,30 +340,30 @@ def read_by_go(entries: Sequence[bytes]) -> list[bool]:
     program = go_verifier()
     assert program is not None
     lines = "".join(f"{encode(data)}\n" for data in entries)
-    said = subprocess.run(
+    completed = subprocess.run(
         [program, "-entries"], input=lines, capture_output=True, text=True, check=True
     )
-    return [line == "ok" for line in said.stdout.splitlines()]
+    return [line == "ok" for line in completed.stdout.splitlines()]
 
 
 @cache
 def readers() -> dict[str, Any]:
     """Return the readers that this machine can run."""
-    found = {"library": read_by_library, "verify.py": read_alone}
+    document = {"library": read_by_library, "verify.py": read_alone}
     if shutil.which("node"):
-        found["verify.html"] = read_by_page
+        document["verify.html"] = read_by_page
     if go_verifier():
-        found["Go"] = read_by_go
-    return found
+        document["Go"] = read_by_go
+    return document
 
 
 def disagreements(cases: Sequence[EncodingCase]) -> list[str]:
     """Return each case that a reader takes for something else than another, or than it is."""
     entries = [case.data for case in cases]
-    said = {name: read(entries) for name, read in readers().items()}
+    document = {name: read(entries) for name, read in readers().items()}
     wrong = []
     for number, case in enumerate(cases):
-        verdicts = {name: accepted[number] for name, accepted in said.items()}
+        verdicts = {name: accepted[number] for name, accepted in document.items()}
         expected = {case.valid} if case.valid is not None else set(verdicts.values())
         if set(verdicts.values()) != expected or len(expected) != 1:
             wrong.append(f"{case.name}: {verdicts}, and not {case.valid}: {case.data[-300:]!r}")

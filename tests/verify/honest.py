@@ -113,21 +113,21 @@ def _repaired(name: str, turn: str) -> RunRequest:
     return RunRequest(QUESTION, None, msgspec.structs.replace(policy, agents=agents))
 
 
-def _undigested(order: RunRequest) -> RunRequest:
+def _undigested(request: RunRequest) -> RunRequest:
     """Ask the same symposium, which leaves the record of this release."""
-    assert isinstance(order.policy.panel, Symposium)
-    panel = msgspec.structs.replace(order.policy.panel, version=SYMPOSIUM_VERSION)
-    return replace(order, policy=msgspec.structs.replace(order.policy, panel=panel))
+    assert isinstance(request.policy.panel, Symposium)
+    panel = msgspec.structs.replace(request.policy.panel, version=SYMPOSIUM_VERSION)
+    return replace(request, policy=msgspec.structs.replace(request.policy, panel=panel))
 
 
-def _called_run(order: RunRequest) -> RunRequest:
+def _called_run(request: RunRequest) -> RunRequest:
     """Ask the same, with an agent on the first seat that is called like a run within."""
-    policy = order.policy
+    policy = request.policy
     assert isinstance(policy.panel, Council)
     seats = (Seat("run"), *policy.panel.seats[1:])
     panel = msgspec.structs.replace(policy.panel, seats=seats)
     agents = {**policy.agents, "run": policy.agents["seat-1"]}
-    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, panel=panel))
+    return replace(request, policy=msgspec.structs.replace(policy, agents=agents, panel=panel))
 
 
 def speak(*said: bytes, **changes: Any) -> RunRequest:  # noqa: ANN401
@@ -142,14 +142,14 @@ def speak(*said: bytes, **changes: Any) -> RunRequest:  # noqa: ANN401
     )
 
 
-def _late(order: RunRequest, turn: str) -> RunRequest:
+def _late(request: RunRequest, turn: str) -> RunRequest:
     """Ask the same, with half a second for all of it, of which one turn would need ten times."""
-    agent = order.policy.agents["model"]
+    agent = request.policy.agents["model"]
     assert isinstance(agent, Scripted)
     slow = tuple(msgspec.structs.replace(move, milliseconds=5000) for move in agent.moves[turn])
     slower = msgspec.structs.replace(agent, moves={**agent.moves, turn: slow})
-    policy = msgspec.structs.replace(order.policy, agents={"": Scripted(), "model": slower})
-    return RunRequest(order.request, None, policy, RunBudget(milliseconds=500))
+    policy = msgspec.structs.replace(request.policy, agents={"": Scripted(), "model": slower})
+    return RunRequest(request.request, None, policy, RunBudget(milliseconds=500))
 
 
 def _routed() -> RunRequest:
@@ -226,9 +226,9 @@ def recorded(name: str) -> Story:
         return story
 
 
-def _plain(factory: StoreFactory, order: RunRequest) -> Story:
+def _plain(factory: StoreFactory, request: RunRequest) -> Story:
     office = Office(factory())
-    office.do(order)
+    office.do(request)
     return story_of(office)
 
 

@@ -106,7 +106,7 @@ def _of(story: Story, line: Line) -> Iterator[Alter]:
 
 def _facts(line: Line, alike: list[Line]) -> Iterator[Alter]:
     for member in line.facts.__struct_fields__:
-        known = [getattr(one.facts, member) for one in alike]
+        known = [getattr(line.facts, member) for line in alike]
         for value in _others(getattr(line.facts, member), known):
             yield member, partial(Line.alter, **{member: value})
 
@@ -150,8 +150,12 @@ def _others(value: object, known: list[Any]) -> list[Any]:
 
 
 def _but(value: object, near: list[Any], known: list[Any]) -> list[Any]:
-    elsewhere = [one for one in known if one != value][:1]
-    return [one for one in dict.fromkeys([*near, *elsewhere]) if one != value and _can_be(one)]
+    elsewhere = [fromkey for fromkey in known if fromkey != value][:1]
+    return [
+        fromkey
+        for fromkey in dict.fromkeys([*near, *elsewhere])
+        if fromkey != value and _can_be(fromkey)
+    ]
 
 
 def _can_be(value: object) -> bool:
@@ -162,13 +166,13 @@ def _can_be(value: object) -> bool:
 def _other_bodies(line: Line, name: str, alike: list[Line]) -> Iterator[tuple[bytes, str] | None]:
     """Yield what a body could be in place of what it is, or of not being there."""
     if name not in line.bodies:
-        taken = [one.bodies[name] for one in alike if name in one.bodies]
+        taken = [line.bodies[name] for line in alike if name in line.bodies]
         yield from [*taken, (b"[]", BODY_MEDIA_TYPES.get(type(line.facts), {}).get(name, JSON))][:1]
         return
     data, media = line.bodies[name]
     yield None
-    elsewhere = (one.bodies[name][0] for one in alike if name in one.bodies)
-    other = [one for one in elsewhere if one != data][:1]
+    elsewhere = (line.bodies[name][0] for line in alike if name in line.bodies)
+    other = [line for line in elsewhere if line != data][:1]
     others = [b"", b"x" + data, *other, *_told_otherwise(line, data)]
     yield from ((other, media) for other in dict.fromkeys(others) if other != data)
 
@@ -177,10 +181,10 @@ def _told_otherwise(line: Line, data: bytes) -> Iterator[bytes]:
     """Yield the same JSON, with one value of it changed."""
     if isinstance(line.facts, _SPOKEN):
         try:
-            told = json.loads(data)
+            document = json.loads(data)
         except ValueError:
             return
-        yield from (msgspec.json.encode(other) for _, other in _parts(told))
+        yield from (msgspec.json.encode(other) for _, other in _parts(document))
 
 
 def _parts(told: Any, place: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
@@ -225,7 +229,7 @@ def _replaced(struct: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
             changed = list(_parts(value))
         elif isinstance(value, dict):
             rest = ({n: one for n, one in value.items() if n != name} for name in value)
-            changed = [("", one) for one in rest]
+            changed = [("", document) for document in rest]
         for where, other in changed:
             yield f"{member}{where}", msgspec.structs.replace(struct, **{member: other})
 
@@ -236,8 +240,8 @@ def _put_policy(policy: Policy, line: Line) -> None:
 
 def _parents(story: Story, line: Line) -> Iterator[list[str]]:
     """Yield other causes: fewer, more, in another order, or another one."""
-    earlier = [one.id for one in story.lines[: story.lines.index(line)]]
-    stranger = next((one for one in reversed(earlier) if one not in line.parents), None)
+    earlier = [line.id for line in story.lines[: story.lines.index(line)]]
+    stranger = next((text for text in reversed(earlier) if text not in line.parents), None)
     if line.parents:
         yield line.parents[1:]
     if line.parents[1:]:

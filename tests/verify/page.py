@@ -51,8 +51,8 @@ class PageVerifier:
 
     def verify(self, data: bytes, trust: Any, max_files: int = 0xFFFF) -> dict[str, Any]:  # noqa: ANN401  of the stand-alone module
         """Verify a bundle with the trust of the stand-alone verifier, and return the report."""
-        said: dict[str, Any] = self.measure(data, trust, max_files)["report"]
-        return said
+        report: dict[str, Any] = self.measure(data, trust, max_files)["report"]
+        return report
 
     def draw(self, data: bytes, trust: Any) -> dict[str, Any]:  # noqa: ANN401  of the stand-alone module
         """Verify a pack, and return its page as a tree of elements and texts."""
@@ -68,7 +68,7 @@ class PageVerifier:
         draws: bool = False,
     ) -> dict[str, Any]:
         """Verify a bundle, and return the report and the seconds of CPU that it took."""
-        said: dict[str, Any] = self.ask(
+        document: dict[str, Any] = self.ask(
             "verify",
             bundle=encode(data),
             keys=[vkey(key) for key in trust.keys],
@@ -77,7 +77,7 @@ class PageVerifier:
             maxFiles=max_files,
             draws=draws,
         )
-        return said
+        return document
 
     def _stop(self) -> None:
         assert self._process.stdin is not None

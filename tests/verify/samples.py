@@ -83,8 +83,8 @@ class World:
         self.ledger = Ledger(self.store, LEDGER_KINDS, self.clock, salts.__next__)
         self.policy = WitnessPolicy((KnownLog(log.verifier()),), (), (), "none")
         if witness is not None:
-            known = KnownWitness("local", witness.verifier())
-            self.policy = WitnessPolicy((KnownLog(log.verifier()),), (known,), (), "local")
+            known_witness = KnownWitness("local", witness.verifier())
+            self.policy = WitnessPolicy((KnownLog(log.verifier()),), (known_witness,), (), "local")
         self.witnesses = [LocalWitness(witness, self.clock)] if witness else []
         guard = FileCheckpointStore(folder / "guard")
         self._publisher = Publisher(self.store, log, guard, self.policy, self.witnesses)
@@ -231,10 +231,10 @@ def problems(report: Report) -> set[str]:
     return {str(finding.problem) for finding in report.findings}
 
 
-def seal(files: Files, **said: str) -> bytes:
+def seal(files: Files, **document: str) -> bytes:
     """Pack files into a bundle with a manifest that fits them, as a forger would."""
     listed = {name: data for name, data in files.items() if name != "manifest.json"}
-    manifest = {**json.loads(files["manifest.json"]), **said}
+    manifest = {**json.loads(files["manifest.json"]), **document}
     manifest["files"] = [
         [name, len(listed[name]), sha256(listed[name]).hexdigest()] for name in sorted(listed)
     ]
@@ -247,6 +247,6 @@ def without(data: bytes, *prefixes: str) -> bytes:
     return seal({n: d for n, d in unpack_archive(data).items() if not n.startswith(prefixes)})
 
 
-def altered(data: bytes, **said: str) -> bytes:
+def altered(data: bytes, **document: str) -> bytes:
     """Return a bundle whose manifest says something else."""
-    return seal(unpack_archive(data), **said)
+    return seal(unpack_archive(data), **document)

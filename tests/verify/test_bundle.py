@@ -198,8 +198,15 @@ def test_a_policy_that_is_not_satisfied(
 def test_one_of_several_witnesses_may_suffice(bundle: bytes) -> None:
     """A group is satisfied by as many members as its threshold says."""
     stranger = SigningKey(b"s" * 32, "witness.example/s", ED25519_COSIGNATURE)
-    known = (KnownWitness("s", stranger.verifier()), *POLICY.witnesses)
-    lines = [*POLICY.logs, *known, "group inner any local", "group g 1 s inner", "quorum g", ""]
+    known_witnesses = (KnownWitness("s", stranger.verifier()), *POLICY.witnesses)
+    lines = [
+        *POLICY.logs,
+        *known_witnesses,
+        "group inner any local",
+        "group g 1 s inner",
+        "quorum g",
+        "",
+    ]
 
     assert verify_both(
         bundle, Trust(policy=WitnessPolicy.parse("\n".join(map(str, lines)).encode()))
@@ -503,10 +510,10 @@ def test_an_array_that_is_written_with_its_default_is_malformed(world: World) ->
     world.settle()
     files = unpack_archive(world.bundle("log").encode())
     (name,) = [n for n, data in files.items() if b'"runs":["r"]' in data]
-    said = files | {name: files[name].replace(b'"runs":["r"]', b'"runs":[]')}
+    document = files | {name: files[name].replace(b'"runs":["r"]', b'"runs":[]')}
 
     assert "entry-malformed" not in problems(verify_both(seal(files)))
-    assert "entry-malformed" in problems(verify_both(seal(said)))
+    assert "entry-malformed" in problems(verify_both(seal(document)))
 
 
 def test_a_close_that_commits_to_no_list_closes_nothing(world: World) -> None:
@@ -727,14 +734,14 @@ def test_a_past_by_another_key(bundle: bytes) -> None:
 def test_a_proof_of_another_entry(bundle: bytes) -> None:
     """A proof counts for the entry beside which it stands, and for this checkpoint."""
     files = unpack_archive(bundle)
-    one, two = (f"proofs/000000000000000{n}.tlog-proof" for n in (2, 3))
-    swapped = verify_both(seal(files | {one: files[two], two: files[one]}))
-    proof = TlogProof.parse(files[one])
+    text, two = (f"proofs/000000000000000{n}.tlog-proof" for n in (2, 3))
+    swapped = verify_both(seal(files | {text: files[two], two: files[text]}))
+    proof = TlogProof.parse(files[text])
     older = TlogProof(2, proof.hashes, Note.parse(files["past/0000000000000008.note"]))
     renumbered = TlogProof(3, proof.hashes, proof.note).encode()
 
     assert problems(swapped) == {"proof-rejected"}
-    assert problems(verify_both(seal(files | {one: older.encode()}))) == {"proof-rejected"}
+    assert problems(verify_both(seal(files | {text: older.encode()}))) == {"proof-rejected"}
     assert problems(verify_both(seal(files | {two: renumbered}))) == {"proof-rejected"}
 
 

@@ -146,10 +146,10 @@ def test_whatever_happens_in_a_run_follows_from_its_record(
 # Forged runs
 
 
-def _story(folder: Path, order: RunRequest) -> Story:
+def _story(folder: Path, request: RunRequest) -> Story:
     store = StoreFactory(folder / "ledger.db")
     office = Office(store())
-    state = office.do(order)
+    state = office.do(request)
     assert state.outcome is not None
     story = story_of(office)
     store.close()
@@ -312,8 +312,8 @@ def test_a_run_that_is_written_anew_is_as_good(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", FORGED)
 def test_what_does_not_follow_from_the_record_is_found(folder: Path, name: str) -> None:
     """Every link, proof and signature holds, and yet no engine has done this."""
-    order, forge = FORGED[name]
-    story = _story(folder, ORDERS[order])
+    text, forge = FORGED[name]
+    story = _story(folder, ORDERS[text])
     forge(story)
     with forged(folder, story) as forgery:
         assert _problems(forgery) == {Problem.RUN_COURSE}
@@ -321,9 +321,9 @@ def test_what_does_not_follow_from_the_record_is_found(folder: Path, name: str) 
 
 def _problems(forgery: Forgery) -> set[Problem]:
     whole, part = forgery.verify(), forgery.verify_bundle()
-    told = [f for f in whole.findings if f.problem is not Problem.TABLE_MISMATCH]
-    assert [str(f) for f in told] == [str(f) for f in part.findings]
-    return {finding.problem for finding in told}
+    findings = [f for f in whole.findings if f.problem is not Problem.TABLE_MISMATCH]
+    assert [str(f) for f in findings] == [str(f) for f in part.findings]
+    return {finding.problem for finding in findings}
 
 
 # What is not checked
@@ -347,11 +347,11 @@ def _audit(story: Story, *, gone: Callable[[Line, str], bool]) -> RunAudit:
 def test_what_was_erased_is_not_checked_and_no_finding(folder: Path, body: str) -> None:
     """Without a body it cannot be said what had to follow."""
     story = _story(folder, ORDERS["turns"])
-    found = _audit(story, gone=lambda _, name: name == body)
+    run_audit = _audit(story, gone=lambda _, name: name == body)
 
-    assert found.faults == ()
-    assert len(found.not_checked) == 1
-    assert f"body {body!r}" in found.not_checked[0]
+    assert run_audit.faults == ()
+    assert len(run_audit.not_checked) == 1
+    assert f"body {body!r}" in run_audit.not_checked[0]
 
 
 @pytest.mark.parametrize(

@@ -376,10 +376,10 @@ def test_many_records_and_a_long_policy_cost_no_verifier_much(tmp_path: Path) ->
 def add_map(*queries: Query) -> Callable[[Files], None]:
     """Return a change of a pack that adds a map with these queries."""
     review = MapReview(ReviewStatus.UNREVIEWED)
-    house = ControlMap("house", "t", "1", "all", review, (), queries)
+    control_map = ControlMap("house", "t", "1", "all", review, (), queries)
 
     def change(files: Files) -> None:
-        files["maps/house.json"] = encode_map(house)
+        files["maps/house.json"] = encode_map(control_map)
         report = files["report.json"].replace(b'"maps": []', b'"maps": [\n   "house"\n  ]', 1)
         assert report != files["report.json"]
         files["report.json"] = report

@@ -78,10 +78,10 @@ def found(forgery: Forgery) -> set[Problem]:
     whole, part = forgery.verify(), forgery.verify_bundle()
     # A forger who leaves a run open needs an account and a timer for it: rows beside the log, of
     # which a bundle has none.
-    told = [f for f in whole.findings if f.problem is not Problem.TABLE_MISMATCH]
-    assert [f.detail for f in told] == [f.detail for f in part.findings]
-    assert [f.index for f in told] == [f.index for f in part.findings]
-    return {finding.problem for finding in told}
+    findings = [f for f in whole.findings if f.problem is not Problem.TABLE_MISMATCH]
+    assert [f.detail for f in findings] == [f.detail for f in part.findings]
+    assert [f.index for f in findings] == [f.index for f in part.findings]
+    return {finding.problem for finding in findings}
 
 
 # Honest sessions
@@ -158,7 +158,7 @@ def test_a_session_that_outlived_its_process_follows_from_its_record(
 
 def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> None:
     """Turned away too often a call has failed, and is made again like any other."""
-    order = split()
+    request = split()
 
     class Busy:
         """Turns everybody away."""
@@ -171,10 +171,10 @@ def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> 
 
     def model(agent: Agent) -> Model:
         made = office.hands.model(agent)
-        return Busy(made) if agent == order.policy.agents["seat-5"] else made
+        return Busy(made) if agent == request.policy.agents["seat-5"] else made
 
     office.engine = Engine(office.ledger, model, office.hands.open_tools, real_time=False)
-    run = office.do(order)
+    run = office.do(request)
 
     assert run.outcome is Outcome.OK
     assert len(run.task("~ballot.0.5").calls) == 3 * (MAX_THROTTLED_CALLS + 1)
@@ -183,15 +183,15 @@ def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> 
 
 def test_a_seat_whose_model_cannot_be_made_has_failed(office: Office) -> None:
     """The others decide, and that follows from the record as well."""
-    order = split()
+    request = split()
 
     def model(agent: Agent) -> Model:
-        if agent == order.policy.agents["seat-5"]:
+        if agent == request.policy.agents["seat-5"]:
             raise Malformed("agent", "unknown here")
         return office.hands.model(agent)
 
     office.engine = Engine(office.ledger, model, office.hands.open_tools)
-    run = office.do(order)
+    run = office.do(request)
 
     assert run.outcome is Outcome.OK
     assert office.findings() == ()
@@ -220,8 +220,8 @@ def _reply(story: Story, turn: str, **members: Any) -> None:  # noqa: ANN401
     reply.rewrite("output", lambda data: json.dumps({**json.loads(data), **members}).encode())
 
 
-def _swap(story: Story, one: str, other: str, kind: type[Any], body: str) -> None:
-    first, second = story.one(f"turn/{one}", kind), story.one(f"turn/{other}", kind)
+def _swap(story: Story, text: str, other: str, kind: type[Any], body: str) -> None:
+    first, second = story.one(f"turn/{text}", kind), story.one(f"turn/{other}", kind)
     first.bodies[body], second.bodies[body] = second.bodies[body], first.bodies[body]
 
 
@@ -501,8 +501,8 @@ def _close_otherwise(story: Story) -> None:
 def _weigh_conformity(story: Story) -> None:
     line = story.one(MAIN_STRAND, CouncilCloseFacts)
     line.alter(conformed=0, accord=Accord.MAJORITY)
-    told = json.loads(line.bodies["report"][0])
-    changes = [{**change, "conformity": False} for change in told["changes"]]
+    document = json.loads(line.bodies["report"][0])
+    changes = [{**change, "conformity": False} for change in document["changes"]]
     _report(story, changes=changes, conformity=0)
 
 
@@ -1080,7 +1080,7 @@ def _erase(office: Office, strand: str, kind: str, body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strand", "kind", "body", "told"),
+    ("strand", "kind", "body", "text"),
     [
         ("turn/ballot.0.3", "ballot/1", "ballot", "body 'ballot' of run-1/turn/ballot.0.3/2, "),
         ("turn/ballot.0.3", "call/1", "prompt", "body 'prompt' of run-1/turn/ballot.0.3/0, "),
@@ -1096,7 +1096,7 @@ def _erase(office: Office, strand: str, kind: str, body: str) -> None:
     ],
 )
 def test_what_was_erased_is_not_called_verified(
-    office: Office, strand: str, kind: str, body: str, told: str
+    office: Office, strand: str, kind: str, body: str, text: str
 ) -> None:
     """The report says what could not be compared, and up to where."""
     office.do(split())
@@ -1107,7 +1107,7 @@ def test_what_was_erased_is_not_called_verified(
     # Without the policy it is not known either whether it names a version of the call rules.
     *unversioned, left_out = sorted(report.not_checked, key=lambda line: "deliberation" in line)
     assert len(unversioned) == (body == "policy")
-    assert left_out.startswith(f"the deliberation of run {RUN}: {told}")
+    assert left_out.startswith(f"the deliberation of run {RUN}: {text}")
     assert left_out.endswith("which is not there")
     assert "played" not in report.intact.reason
 
@@ -1160,13 +1160,13 @@ def test_secrets_that_were_spelled_out_are_left_out_and_nothing_else(office: Off
     mask = SecretMask.from_secrets({"KEY": canary.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
     office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
-    said = claiming("no", "it opens with CANARY").replace("CANARY", escaped)
-    office.do(ask((said, NO), (YES, YES), (NO, NO)))
+    changed = claiming("no", "it opens with CANARY").replace("CANARY", escaped)
+    office.do(ask((changed, NO), (YES, YES), (NO, NO)))
     report = verified(office)
 
     assert report.findings == ()
     assert report.not_checked
-    assert all("what stands for secrets in body" in one for one in report.not_checked)
+    assert all("what stands for secrets in body" in text for text in report.not_checked)
 
 
 # Beside the verifier

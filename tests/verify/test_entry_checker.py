@@ -17,11 +17,11 @@ PREVIOUS, FIRST, SECOND = (hashlib.sha256(name).hexdigest() for name in (b"0", b
 
 def follows(data: bytes) -> bool:
     """Tell whether a chronicle that knows the strand and the parents accepts an entry."""
-    chronicle = EntryChecker(ORIGIN, Findings(), lambda *_: None)
-    chronicle.open_run(RUN, TIME)
-    chronicle.put_strand(RUN, STRAND, StrandHead(7, PREVIOUS.encode(), TIME))
-    chronicle.restore_recent([FIRST.encode()], [SECOND.encode()])
-    return chronicle.check_plain_entry(b"leaf", EntryRow(RUN, STRAND, 7, data, None), LEDGER_KINDS)
+    checker = EntryChecker(ORIGIN, Findings(), lambda *_: None)
+    checker.open_run(RUN, TIME)
+    checker.put_strand(RUN, STRAND, StrandHead(7, PREVIOUS.encode(), TIME))
+    checker.restore_recent([FIRST.encode()], [SECOND.encode()])
+    return checker.check_plain_entry(b"leaf", EntryRow(RUN, STRAND, 7, data, None), LEDGER_KINDS)
 
 
 def sample(*parents: str) -> bytes:

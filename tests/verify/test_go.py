@@ -69,12 +69,12 @@ def test_it_verifies_a_log_of_one_entry(tmp_path: Path) -> None:
     (tmp_path / "trust").write_bytes(POLICY.encode())
 
     report = verify_both(one_entry())
-    said = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
+    completed = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
 
     assert str(report.intact.state) == "holds"
-    assert said.returncode == 3
-    assert "intact       holds" in said.stdout
-    assert "complete     not checked" in said.stdout
+    assert completed.returncode == 3
+    assert "intact       holds" in completed.stdout
+    assert "complete     not checked" in completed.stdout
 
 
 def test_lines_of_other_keys_with_the_name_of_the_log_change_nothing(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_lines_of_other_keys_with_the_name_of_the_log_change_nothing(tmp_path: P
     (tmp_path / "trust").write_bytes(POLICY.encode())
 
     report = verify_both(one_entry(*others))
-    said = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
+    completed = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
 
     assert str(report.intact.state) == "holds"
-    assert "intact       holds" in said.stdout
+    assert "intact       holds" in completed.stdout
 
 
 def test_a_witness_is_local_by_the_same_letters_as_elsewhere(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_witness_is_local_by_the_same_letters_as_elsewhere(tmp_path: Path) -> 
         witness = SigningKey(b"w" * 32, name, ED25519_COSIGNATURE).verifier()
         lines = [f"log {LOG.verifier()}", f"witness w {witness}", "independent w", "quorum w", ""]
         (tmp_path / "trust").write_text("\n".join(lines))
-        said = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
-        statuses[name] = said.returncode == 2, is_local_witness(name)
+        completed = run_go(tmp_path / "b.zip", "--policy", tmp_path / "trust")
+        statuses[name] = completed.returncode == 2, is_local_witness(name)
 
     assert [*statuses.values()] == [(True, True), (False, False)]
 
@@ -117,5 +117,5 @@ def test_wrong_usage_has_the_status_2(tmp_path: Path) -> None:
         run_go(tmp_path / "b.zip", "--key", "\x1b[2J"),
     ]
 
-    assert [said.returncode for said in wrong] == [2] * len(wrong)
-    assert not any("\x1b" in said.stdout + said.stderr for said in wrong)
+    assert [completed.returncode for completed in wrong] == [2] * len(wrong)
+    assert not any("\x1b" in completed.stdout + completed.stderr for completed in wrong)

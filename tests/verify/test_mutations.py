@@ -127,5 +127,5 @@ def _is_told(story: Story, mutation: Mutation) -> bool:
     """Tell whether a verifier finds a change, or says that it could not check everything."""
     altered = story.copy()
     mutation.make(altered)
-    found = audit_session(minutes_of(altered), KINDS)
-    return bool(found.faults or found.not_checked)
+    session_audit = audit_session(minutes_of(altered), KINDS)
+    return bool(session_audit.faults or session_audit.not_checked)

@@ -24,10 +24,10 @@ MAX_GZIP_SIZE = 70_000
 @pytest.fixture(scope="module")
 def page() -> PageVerifier:
     """Return the page under Node."""
-    found = page_verifier()
-    if found is None:
+    verifier = page_verifier()
+    if verifier is None:
         pytest.skip("needs Node")
-    return found
+    return verifier
 
 
 # The file
@@ -74,10 +74,10 @@ def test_the_page_knows_every_problem_of_the_stand_alone_verifier(page: PageVeri
 @given(st.binary(max_size=300))
 def test_hashes_are_those_of_the_standard(data: bytes) -> None:
     """Every length around the borders of blocks is drawn."""
-    found = page_verifier()
-    if found is None:
+    verifier = page_verifier()
+    if verifier is None:
         pytest.skip("needs Node")
-    assert found.ask("hashes", data=encode(data)) == [
+    assert verifier.ask("hashes", data=encode(data)) == [
         sha256(data).hexdigest(),
         sha512(data).hexdigest(),
     ]
@@ -115,10 +115,10 @@ def test_signatures_hold_as_the_specification_says(page: PageVerifier) -> None:
 )
 def test_words_are_written_as_python_writes_them(text: str) -> None:
     """What a forger puts into a name must not change what a reader sees."""
-    found = page_verifier()
-    if found is None:
+    verifier = page_verifier()
+    if verifier is None:
         pytest.skip("needs Node")
-    said = found.ask("words", text=text)
+    said = verifier.ask("words", text=text)
 
     assert said["escaped"] == standalone.escape_text(text)
     assert re.fullmatch(r"[ -~]*", said["escaped"])
@@ -159,14 +159,14 @@ def test_policies_are_accepted_or_refused_alike(page: PageVerifier, policy: byte
         standalone.BundlePolicy(policy)
     except standalone.BundleRejected as error:
         why = str(error)
-    said = ""
+    text = ""
     try:
         page.ask("policy", policy=encode(policy))
     except PageRejected as error:
-        said = str(error)
+        text = str(error)
 
     # Bytes that are no UTF-8 are the same characters to both, which JSON cannot carry.
-    assert re.sub("[^ -~]", "?", said) == re.sub("[^ -~]", "?", why)
+    assert re.sub("[^ -~]", "?", text) == re.sub("[^ -~]", "?", why)
 
 
 # Speed
@@ -185,8 +185,8 @@ def test_a_bundle_of_many_entries_takes_seconds(page: PageVerifier, tmp_path: Pa
     bundle = world.bundle().encode()
     world.close()
 
-    said = page.measure(bundle, stranger(TRUST))
+    document = page.measure(bundle, stranger(TRUST))
 
-    assert said["report"]["ok"]
-    assert said["report"]["entries"] >= 16_383
-    assert said["seconds"] < 15
+    assert document["report"]["ok"]
+    assert document["report"]["entries"] >= 16_383
+    assert document["seconds"] < 15

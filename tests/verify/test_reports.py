@@ -105,9 +105,9 @@ def test_honest_reports_hold_and_are_counted_by_how_they_are_known(log: Reportin
     """A reader must see how much of a log was only told, and what is known to be missing."""
     write_sample(log.ledger, RUN)
     for word in ReportProvenance:
-        told = ReportedRun(log.ledger, f"other-{word}", source=replace(TOLD, told=word))
-        told.lose(3, GapReason.SAMPLED)
-        told.close()
+        reported_run = ReportedRun(log.ledger, f"other-{word}", source=replace(TOLD, told=word))
+        reported_run.lose(3, GapReason.SAMPLED)
+        reported_run.close()
     log.ledger.record_run("notes", "somebody")
     whole, bundle = log.verify(), log.verify_bundle()
 

@@ -162,8 +162,8 @@ print(report["ok"], report["entries"], peak() - before)
 def test_more_entries_than_the_first_version_can_hold(large: Path, program: str) -> None:
     """Nothing limits the entries of a run, so nothing limits its evidence; nor does memory."""
     command = [sys.executable, "-c", program, str(large), str(large.with_name("policy"))]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    texts = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
-    assert told[:2] == ["True", str(_ENTRIES + 2)]
+    assert texts[:2] == ["True", str(_ENTRIES + 2)]
     # Names and digests are kept; with entries as short as these, they are half of the archive.
-    assert int(told[2]) < 2 * large.stat().st_size
+    assert int(texts[2]) < 2 * large.stat().st_size

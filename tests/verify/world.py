@@ -71,10 +71,14 @@ def witness_key(name: str) -> SigningKey:
 
 def policy_of(log: SigningKey, *witnesses: SigningKey, url: str | None = None) -> WitnessPolicy:
     """Return the policy that asks for all of these witnesses."""
-    known = tuple(KnownWitness(f"w{n}", w.verifier(), url) for n, w in enumerate(witnesses))
-    names = tuple(witness.name for witness in known)
+    known_witnesses = tuple(
+        KnownWitness(f"w{n}", w.verifier(), url) for n, w in enumerate(witnesses)
+    )
+    names = tuple(witness.name for witness in known_witnesses)
     groups = (WitnessGroup("all", len(names), names),) if names else ()
-    return WitnessPolicy((KnownLog(log.verifier()),), known, groups, "all" if names else "none")
+    return WitnessPolicy(
+        (KnownLog(log.verifier()),), known_witnesses, groups, "all" if names else "none"
+    )
 
 
 class World:

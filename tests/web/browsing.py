@@ -56,12 +56,12 @@ def up(
     """Run `forum up`, or another command that serves, in a folder until the end of the block."""
     port = port or free_port()
     url, log = f"http://127.0.0.1:{port}", terminal.folder.parent / "up.log"
-    with log.open("ab") as said:
+    with log.open("ab") as writer:
         process = subprocess.Popen(
             [FORUM, command, "--port", str(port), *options],
             cwd=terminal.folder,
             env=terminal.environment | variables,
-            stderr=said,
+            stderr=writer,
         )
     try:
         with httpx2.Client(base_url=url, timeout=60.0) as client:

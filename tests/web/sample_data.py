@@ -42,8 +42,8 @@ def _carry_out(terminal: Terminal, orders: dict[str, RunRequest]) -> dict[str, s
     with Forum(settings) as forum:
         forum.keys.initialise()
         with forum.runs.run_worker():
-            for name, order in orders.items():
-                runs[name] = forum.runs.submit(order)
+            for name, request in orders.items():
+                runs[name] = forum.runs.submit(request)
                 forum.reads.follow_run(runs[name])
         forum.log.publish()
     return runs

@@ -209,11 +209,11 @@ def test_a_code_expires(monkeypatch: pytest.MonkeyPatch) -> None:
 
     moment = [0.0]
     monkeypatch.setattr(sign_in, "monotonic", lambda: moment[0])
-    exchange = sign_in.OneTimeSignIn(lambda: "token", "log.example", lambda: "")
-    context = SimpleNamespace(body=sign_in.SignInAsk(exchange.issue_code()))
+    codes = sign_in.OneTimeSignIn(lambda: "token", "log.example", lambda: "")
+    context = SimpleNamespace(body=sign_in.SignInAsk(codes.issue_code()))
     moment[0] = sign_in.CODE_TTL_S + 1
     with pytest.raises(ProblemError):
-        asyncio.run(exchange.exchange(context))  # type: ignore[arg-type]
+        asyncio.run(codes.exchange(context))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -237,10 +237,10 @@ def test_a_terminal_gets_an_address_that_signs_in_and_a_log_does_not(tmp_path: P
             stop(process)
             os.close(ours)
             os.close(theirs)
-    found = re.search(r"(http://127\.0\.0\.1:(\d+)/ui/)#/sign-in/([\w-]{43})\b", shown)
+    match = re.search(r"(http://127\.0\.0\.1:(\d+)/ui/)#/sign-in/([\w-]{43})\b", shown)
 
-    assert found, shown
-    assert int(found[2]) != taken
+    assert match, shown
+    assert int(match[2]) != taken
     assert shown.index("Sign in") < shown.index("serving forum.")
 
 

@@ -15,19 +15,19 @@ _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def list_installed_parts() -> bytes:
     """Return the bill of materials of what is installed with Forum."""
-    found: dict[str, Distribution] = {}
+    parts: dict[str, Distribution] = {}
     wanted = [_NAME]
     while wanted:
         name = re.sub(r"[-_.]+", "-", wanted.pop()).lower()
-        if name in found:
+        if name in parts:
             continue
         try:
-            found[name] = part = distribution(name)
+            parts[name] = part = distribution(name)
         except PackageNotFoundError:
             continue  # an extra that is not installed
         matches = map(_REQUIREMENT.match, part.requires or ())
         wanted += [match[0] for match in matches if match]
-    components = [_component(name, part.version) for name, part in sorted(found.items())]
+    components = [_component(name, part.version) for name, part in sorted(parts.items())]
     root = next((c for c in components if c["name"] == _NAME), None)
     bill = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",

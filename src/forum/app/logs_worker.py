@@ -72,8 +72,8 @@ def _use_one_database(operator: Settings, tenant: Settings) -> Settings:
             from forum.stores.postgres_tenants import is_same_database
 
         if any(
-            is_same_database(known, tenant.database)
-            for known in (operator.database, *operator.databases.values())
+            is_same_database(url, tenant.database)
+            for url in (operator.database, *operator.databases.values())
         ):
             # Also a tenant that was moved: the row that it left behind says where it is.
             return replace(tenant, database=operator.database)
@@ -213,11 +213,11 @@ class LogsWorker:
         """Add projects that are new, and report those that cannot be served."""
         self._found_at = monotonic()
         try:
-            found = list(self._find())
+            projects = list(self._find())
         except Exception as error:  # noqa: BLE001  reported; the known projects are served
             self._report(error)
             return
-        for settings in found:
+        for settings in projects:
             try:
                 self._add(settings)
             except Exception as error:  # noqa: BLE001  reported; the others are served
@@ -225,10 +225,14 @@ class LogsWorker:
 
     def _add(self, settings: Settings) -> None:
         """Add a project, unless it is known."""
-        if any(known.settings.key_file == settings.key_file for known in self._projects.values()):
+        if any(
+            project.settings.key_file == settings.key_file for project in self._projects.values()
+        ):
             return
         settings = self._check(settings)
-        settings = separate_tenant((known.settings for known in self._projects.values()), settings)
+        settings = separate_tenant(
+            (project.settings for project in self._projects.values()), settings
+        )
         forum = Forum(settings, self._warn)
         is_signer = settings.key_file.exists() and forum.guard.latest() is not None
         self._projects[forum.origin] = _ServedProject(settings, forum.origin, is_signer)
@@ -316,8 +320,8 @@ class LogsWorker:
         if moment - self._retained_at >= _RETENTION_INTERVAL_S:
             self._retained_at = moment
             logs = {p.log: p for p in projects if p.is_signer and p.log is not None}
-            found = self.connections.find_retention(list(logs))
-            self._to_retain = [logs[log] for log in sorted(found)]
+            requests = self.connections.find_retention(list(logs))
+            self._to_retain = [logs[log] for log in sorted(requests)]
         while self._to_retain:
             project = self._to_retain[0]
             forum = project.forum  # the thread that serves the log may set it to None

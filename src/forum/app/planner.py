@@ -309,7 +309,7 @@ class Planner:
 
     def decide(  # noqa: PLR0913  each is what a caller may choose
         self,
-        order: "RunRequest",
+        request: "RunRequest",
         authority: CallerAuthority,
         *,
         lane: str = "",
@@ -328,48 +328,48 @@ class Planner:
         """
         whole = self.team_settings.team if team is None else team
         if own.agents:
-            order = _leave_out_configured(order, own)
-        is_planned = panel is not None or order.plan is not None
+            request = _leave_out_configured(request, own)
+        is_planned = panel is not None or request.plan is not None
         may_decline = whole and not is_planned and not self._any_model
-        declined = team_measurements.decline_team(order.policy) if may_decline else ()
+        declined = team_measurements.decline_team(request.policy) if may_decline else ()
         whole = whole and not declined
-        policy = msgspec.structs.replace(order.policy, declined_team=declined)
-        order = replace(order, policy=policy)
+        policy = msgspec.structs.replace(request.policy, declined_team=declined)
+        request = replace(request, policy=policy)
         if authority is CallerAuthority.OPERATOR:
-            for each in _symposia_of(order, panel):
-                order = _add_environment_models(order, each, os.environ)
+            for each in _symposia_of(request, panel):
+                request = _add_environment_models(request, each, os.environ)
         else:
-            order = self._keep_operators_judges(order, team=whole)
+            request = self._keep_operators_judges(request, team=whole)
         if panel is not None:
-            order = seat_panel(order, panel)
-        elif order.plan is not None:
-            order = self._add_lanes(order, order.plan, team=whole, own=own)
+            request = seat_panel(request, panel)
+        elif request.plan is not None:
+            request = self._add_lanes(request, request.plan, team=whole, own=own)
         else:
             has_choice = route is not None or lane or whole or not own.agents
             is_routed = bool(has_choice) and self.is_routed(
-                order.policy, lane=lane, team=team, route=route
+                request.policy, lane=lane, team=team, route=route
             )
             # Whoever names a Coordinator or a Classifier for this request wants it to be asked.
             is_routed |= route is not False and not own.roles.isdisjoint(_PLANNING_ROLES)
             # A team makes its own plan, and is not given an empty request either.
-            alone = single_task_plan(order.request) if whole or not is_routed else None
-            order = (
-                self.route_request(order, lane, team=whole, own=own, planned=team is None)
+            alone = single_task_plan(request.request) if whole or not is_routed else None
+            request = (
+                self.route_request(request, lane, team=whole, own=own, planned=team is None)
                 if is_routed
-                else replace(order, plan=alone)
+                else replace(request, plan=alone)
             )
         if authority is CallerAuthority.CLIENT:
-            order = self._restrict_to_client(order)
-        if whole and panel is None and _is_scripted(order.policy):
+            request = self._restrict_to_client(request)
+        if whole and panel is None and _is_scripted(request.policy):
             raise errors.BadPlan(
                 "a team (--team) needs a model: connect one in forum.toml, or see a team at work "
                 "with `forum demo --open`"
             )
-        order = replace(order, policy=_seat_named_panels(_keep_used_panels(order)))
-        order.policy.check(order.plan)
+        request = replace(request, policy=_seat_named_panels(_keep_used_panels(request)))
+        request.policy.check(request.plan)
         # Keys are not checked here: workers make the calls, possibly on another machine.
-        require_agents(order.policy, order.plan, keys=False)
-        return order
+        require_agents(request.policy, request.plan, keys=False)
+        return request
 
     def is_routed(
         self, policy: Policy, *, lane: str = "", team: bool | None = None, route: bool | None = None
@@ -388,7 +388,7 @@ class Planner:
 
     def route_request(
         self,
-        order: "RunRequest",
+        request: "RunRequest",
         lane: str,
         *,
         team: bool,
@@ -407,19 +407,19 @@ class Planner:
         if lane:
             decision = RouteDecision(RouteFacts(lane, Basis.GIVEN, roster=self.roster.digest))
         else:
-            route = self.router.route(order.request)
+            route = self.router.route(request.request)
             decision = RouteDecision(
                 role_assignment.route_facts(route, self.roster), msgspec.json.encode(route)
             )
             lane = decision.facts.lane
-        has_classifier = team or own.has_role(Role.CLASSIFIER, order.policy)
+        has_classifier = team or own.has_role(Role.CLASSIFIER, request.policy)
         is_classified = not lane and has_classifier
-        is_planned = team or (planned and own.has_role(Role.COORDINATOR, order.policy))
+        is_planned = team or (planned and own.has_role(Role.COORDINATOR, request.policy))
         policy = role_assignment.build_team_policy(
-            order.policy,
+            request.policy,
             self.roster,
             self._lane_candidates(
-                order.request, decision.facts, several=is_planned or is_classified
+                request.request, decision.facts, several=is_planned or is_classified
             ),
             roles=team,
             workers=own.agents,
@@ -428,19 +428,19 @@ class Planner:
         policy = _grant_tools(policy, own.tools)
         if is_planned:
             policy = fill_context_lengths(policy)
-            return replace(order, policy=policy, route=decision if lane else None)
+            return replace(request, policy=policy, route=decision if lane else None)
         if is_classified:
             # The engine plans a single task in the lane that the Classifier chooses.
             roles = {role: name for role, name in policy.roles.items() if role != Role.COORDINATOR}
             policy = fill_context_lengths(msgspec.structs.replace(policy, roles=roles))
-            return replace(order, policy=policy)
+            return replace(request, policy=policy)
         if not lane:
             worker = role_assignment.agent_for(Tier.CAPABLE, own.agents or policy.agents)
             # Tools belong to lanes. Without a certain lane only the caller has granted tools.
             policy = _withhold_tools(policy, LaneBrief(agent=worker), own.tools)
         agents = own.agents or policy.agents
-        plan = role_assignment.plan_single_task(order.request, lane, agents)
-        return replace(order, policy=policy, plan=plan, route=decision)
+        plan = role_assignment.plan_single_task(request.request, lane, agents)
+        return replace(request, policy=policy, plan=plan, route=decision)
 
     def next_step(self, route: Route) -> RouteNext:
         """Return what becomes of a request with this route, by the settings of the project."""
@@ -467,14 +467,14 @@ class Planner:
         return self.team_settings.ceiling if authority is CallerAuthority.CLIENT else None
 
     def _add_lanes(
-        self, order: "RunRequest", plan: Plan, *, team: bool, own: CallerParts
+        self, request: "RunRequest", plan: Plan, *, team: bool, own: CallerParts
     ) -> "RunRequest":
         """Return a request whose policy holds the roster lanes that its tasks name.
 
         Raises `BadPlan`.
         """
-        lanes = sorted({task.lane for task in plan.all_tasks} - {"", *order.policy.lanes})
-        policy = order.policy
+        lanes = sorted({task.lane for task in plan.all_tasks} - {"", *request.policy.lanes})
+        policy = request.policy
         if lanes or team:
             policy = role_assignment.build_team_policy(
                 policy,
@@ -490,35 +490,35 @@ class Planner:
         policy = _grant_tools(policy, own.tools)
         if team:
             policy = fill_context_lengths(policy)
-        return replace(order, plan=seat_task_panels(plan, policy), policy=policy)
+        return replace(request, plan=seat_task_panels(plan, policy), policy=policy)
 
-    def _keep_operators_judges(self, order: "RunRequest", *, team: bool) -> "RunRequest":
+    def _keep_operators_judges(self, request: "RunRequest", *, team: bool) -> "RunRequest":
         """Return a request of a client that is judged by those whom the operator has named.
 
         A client that replaces a panel of the operator is refused: the roles name these panels, and
         the client would choose who judges its work. Raises `BadPlan`.
         """
         for name, panel in self.team_settings.panels.items():
-            if order.policy.panels.get(name, panel) != panel:
+            if request.policy.panels.get(name, panel) != panel:
                 raise errors.BadPlan(
                     f"panels: the operator has a panel {name!r}; give yours another name"
                 )
-        if order.plan is None or not (team or Role.VALIDATOR in order.policy.roles):
-            return order
+        if request.plan is None or not (team or Role.VALIDATOR in request.policy.roles):
+            return request
         # Before decisions are seated: what a council chose needs no other judge.
-        return replace(order, plan=Plan(tuple(map(_keep_judged, order.plan.tasks))))
+        return replace(request, plan=Plan(tuple(map(_keep_judged, request.plan.tasks))))
 
-    def _restrict_to_client(self, order: "RunRequest") -> "RunRequest":
+    def _restrict_to_client(self, request: "RunRequest") -> "RunRequest":
         """Return a request within the operator's budget, with the tools of its lanes only.
 
         Raises `BadPlan`.
         """
-        budget = order.budget.capped_by(self.team_settings.ceiling)
-        if order.plan is None:
-            return replace(order, budget=budget)
-        policy = _withhold_tools(order.policy, LaneBrief())
-        check_tool_permissions(order.plan.all_tasks, policy)
-        return replace(order, budget=budget, policy=policy)
+        budget = request.budget.capped_by(self.team_settings.ceiling)
+        if request.plan is None:
+            return replace(request, budget=budget)
+        policy = _withhold_tools(request.policy, LaneBrief())
+        check_tool_permissions(request.plan.all_tasks, policy)
+        return replace(request, budget=budget, policy=policy)
 
 
 def _keep_judged(task: Task) -> Task:
@@ -558,12 +558,12 @@ def fill_context_lengths(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, agents=agents)
 
 
-def _leave_out_configured(order: "RunRequest", own: CallerParts) -> "RunRequest":
+def _leave_out_configured(request: "RunRequest", own: CallerParts) -> "RunRequest":
     """Return a request whose agents are the caller's, and those that the caller names.
 
     The caller names agents in the plan, the ladder, the panels and the roles.
     """
-    policy, plan = order.policy, order.plan
+    policy, plan = request.policy, request.plan
     chosen = (*policy.roles.values(), *policy.ladder, *own.panels)
     named = {"", *own.agents, *policy.seat_panels(chosen)}
     for task in plan.all_tasks if plan else ():
@@ -572,7 +572,7 @@ def _leave_out_configured(order: "RunRequest", own: CallerParts) -> "RunRequest"
     panels = {
         name: panel for name, panel in policy.panels.items() if panel.speakers <= agents.keys()
     }
-    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, panels=panels))
+    return replace(request, policy=msgspec.structs.replace(policy, agents=agents, panels=panels))
 
 
 def _grant_tools(policy: Policy, granted: Sequence[str]) -> Policy:
@@ -626,8 +626,8 @@ class AgentRegistry(Planner):
             # The HTTP client, before there is a router: no request may load it on an event loop.
             import forum.models.http_model  # noqa: F401
         if self.team_settings.agents:
-            order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
-            routed = self.route_request(order, "", team=False)
+            request = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
+            routed = self.route_request(request, "", team=False)
             with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
                 require_agents(routed.policy, routed.plan, keys=False)
 
@@ -685,15 +685,15 @@ class AgentRegistry(Planner):
             self._refresh_at = monotonic() + _RETRY_DELAY_S
 
 
-def _symposia_of(order: "RunRequest", panel: Panel | None) -> list[Symposium]:
+def _symposia_of(request: "RunRequest", panel: Panel | None) -> list[Symposium]:
     """Return all symposia of a request: of its tasks, of its ladder, or its own."""
-    tasks = order.plan.all_tasks if order.plan else ()
-    panels = (panel, *(task.panel for task in tasks), *order.policy.panels.values())
+    tasks = request.plan.all_tasks if request.plan else ()
+    panels = (panel, *(task.panel for task in tasks), *request.policy.panels.values())
     return [each for each in panels if isinstance(each, Symposium)]
 
 
 def _add_environment_models(
-    order: "RunRequest", panel: Symposium, environ: Mapping[str, str]
+    request: "RunRequest", panel: Symposium, environ: Mapping[str, str]
 ) -> "RunRequest":
     """Return a request with the models of a config that the providers' variables make available.
 
@@ -704,7 +704,7 @@ def _add_environment_models(
     from forum.runs.team_settings import chat_agent
 
     added: dict[str, Agent] = {}
-    for entry in find_protocol(KINDS, panel).find_unserved(panel, order.policy.agents):
+    for entry in find_protocol(KINDS, panel).find_unserved(panel, request.policy.agents):
         name = entry.provider.upper()
         url, key = environ.get(f"{name}_BASE_URL", ""), f"{name}_API_KEY"
         if entry.provider not in ENVIRONMENT_PROVIDERS or not (url or environ.get(key)):
@@ -720,19 +720,19 @@ def _add_environment_models(
         except ValueError as error:
             raise errors.BadPlan(f"{entry.id}: {error}") from None
         added[f"{entry.provider}/{entry.model}"] = agent
-    policy = msgspec.structs.replace(order.policy, agents={**order.policy.agents, **added})
-    return replace(order, policy=policy) if added else order
+    policy = msgspec.structs.replace(request.policy, agents={**request.policy.agents, **added})
+    return replace(request, policy=policy) if added else request
 
 
-def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
+def seat_panel(request: "RunRequest", panel: Panel) -> "RunRequest":
     """Return a request on which a panel deliberates, all seats of a council in parallel.
 
     Raises `BadPlan`, `Malformed`.
     """
     from forum.runs.panel_protocol import ENVIRONMENT_PROVIDERS, find_protocol
 
-    policy, protocol = order.policy, find_protocol(KINDS, panel)
-    if not order.request.strip():
+    policy, protocol = request.policy, find_protocol(KINDS, panel)
+    if not request.request.strip():
         raise errors.BadPlan("there is no question to deliberate on")
     # Where a variable would do, the error that names the model says so.
     needs_variable = any(
@@ -745,12 +745,12 @@ def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
             "goes with forum demo panel"
         )
     panel = protocol.seat(panel, policy.agents)
-    order = replace(order, budget=order.budget.capped_by(protocol.budget_of(panel)))
+    request = replace(request, budget=request.budget.capped_by(protocol.budget_of(panel)))
     if isinstance(panel, Council):
         policy = msgspec.structs.replace(policy, parallel=max(policy.parallel, len(panel.seats)))
-    policy = policy.for_panel(panel, order.request)
+    policy = policy.for_panel(panel, request.request)
     # A panel neither plans nor routes, so lanes and roles are dropped.
-    return replace(order, policy=msgspec.structs.replace(policy, lanes={}, roles={}))
+    return replace(request, policy=msgspec.structs.replace(policy, lanes={}, roles={}))
 
 
 def seat_task_panels(plan: Plan, policy: Policy) -> Plan:
@@ -758,13 +758,13 @@ def seat_task_panels(plan: Plan, policy: Policy) -> Plan:
     return Plan(tuple(_seat_task_panel(task, policy) for task in plan.tasks))
 
 
-def _keep_used_panels(order: "RunRequest") -> Policy:
+def _keep_used_panels(request: "RunRequest") -> Policy:
     """Return a policy with the panels that the run may ask: its record names no others.
 
     A Coordinator can plan a decision of any of them.
     """
-    policy = order.policy
-    if order.plan is None and Role.COORDINATOR in policy.roles:
+    policy = request.policy
+    if request.plan is None and Role.COORDINATOR in policy.roles:
         return policy
     used = {*policy.ladder, *policy.roles.values()}
     panels = {name: panel for name, panel in policy.panels.items() if name in used}

@@ -339,9 +339,9 @@ class RunReads:
 
     def read_session(self, run: str, state: run_fold.Run | None = None) -> Session:
         """Return the session of a panel: its request, policy and start."""
-        order = self.read_run_request(run)
+        request = self.read_run_request(run)
         started = (state or self.read_run(run)).begun
-        return Session(order.request, order.policy, started)
+        return Session(request.request, request.policy, started)
 
     def request_of(self, run: str) -> str | None:
         """Return the request text of a run, or None if it was erased."""
@@ -426,9 +426,9 @@ class RunReads:
         tasks = [state.task(name) for name in state.tasks]
         if any(task.state is run_fold.TaskState.RUNNING for task in tasks):
             return False
-        alarm = self._project.store.timer(run, MAIN_STRAND)
+        timer = self._project.store.timer(run, MAIN_STRAND)
         # A driver that waits for a person has cleared the run's timer, or set it to the deadline.
-        at = None if alarm is None else alarm.at
+        at = None if timer is None else timer.at
         if at is not None and abs(at - (state.deadline or 0)) > 1_000_000:
             return False
         if any(gate.deadline <= self._project.store.now() for gate in state.open_gates):
@@ -506,19 +506,19 @@ class RunReads:
         gates, after = [], None
         while page := self._project.store.timers(after, 1000, due=False):
             after = page[-1]
-            for alarm in page:
-                if alarm.strand.startswith(gate_strand("")):
-                    subject = alarm.strand.removeprefix(gate_strand(""))
-                    gates.append((alarm.run, find_gate(self._project.ledger, alarm.run, subject)))
+            for timer in page:
+                if timer.strand.startswith(gate_strand("")):
+                    subject = timer.strand.removeprefix(gate_strand(""))
+                    gates.append((timer.run, find_gate(self._project.ledger, timer.run, subject)))
         return gates
 
     def locate_gates(self, gates: Iterable[tuple[str, run_fold.Gate]]) -> list[LocatedGate]:
         """Return gates with the entries and the salts of what they show."""
-        store, found = self._project.store, list(gates)
-        places = [(run, (gate.shown_at.strand, gate.shown_at.n)) for run, gate in found]
+        store, listed = self._project.store, list(gates)
+        places = [(run, (gate.shown_at.strand, gate.shown_at.n)) for run, gate in listed]
         rows = [row for run, place in places for row in store.entries_at(run, [place])]
         indexes = iter(store.indexes([leaf_of(row) for row in rows if row is not None]))
-        bodies = [store.body(gate.shown_at, "shown") for _, gate in found]
+        bodies = [store.body(gate.shown_at, "shown") for _, gate in listed]
         return [
             LocatedGate(
                 run=run,
@@ -527,7 +527,7 @@ class RunReads:
                 salt=body.salt if body else None,
                 origin=self.find_gate_origin(run),
             )
-            for (run, gate), row, body in zip(found, rows, bodies, strict=True)
+            for (run, gate), row, body in zip(listed, rows, bodies, strict=True)
         ]
 
     def find_gate_origin(self, run: str) -> GateOrigin:

@@ -246,15 +246,15 @@ class RunLister:
             self._project.store.save_summaries(tagged)
 
     def _select(self, runs: Sequence[ListedRun], query: RunQuery) -> list[ListedRun]:
-        found = [run for run in runs if _matches(run, query)]
+        matching = [run for run in runs if _matches(run, query)]
         if query.lane:
-            lanes = self._plan_lanes([run for run in found if run.summary.lane != query.lane])
-            found = [
+            lanes = self._plan_lanes([run for run in matching if run.summary.lane != query.lane])
+            matching = [
                 run
-                for run in found
+                for run in matching
                 if query.lane == run.summary.lane or query.lane in lanes.get(run.run, ())
             ]
-        return self._search_texts(found, query.text) if query.text else found
+        return self._search_texts(matching, query.text) if query.text else matching
 
     def _search_texts(self, runs: Sequence[ListedRun], text: str) -> list[ListedRun]:
         """Return the runs whose request, name or messages have a text."""

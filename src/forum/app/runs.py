@@ -217,10 +217,10 @@ class RunOperations:
 
     def submit(
         self,
-        order: "RunRequest",
+        request: "RunRequest",
         origin: kinds.AcceptedFacts | None = None,
         actor: str = OPERATOR,
-        ticket: "IdempotencyKey | None" = None,
+        idempotency_key: "IdempotencyKey | None" = None,
     ) -> str:
         """Accept a request durably, and return the run that will answer it.
 
@@ -231,23 +231,23 @@ class RunOperations:
 
         self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
-        run, order = new_run_id(), self._with_recorded_rules(order, is_fork=is_fork)
-        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        run, request = new_run_id(), self._with_recorded_rules(request, is_fork=is_fork)
+        limits, ledger = self.budgets.run_limits(actor, request.lanes), self._project.ledger
         attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
         while True:
             try:
                 return accept_run(
-                    ledger, run, order, actor, origin, ticket, charges=attempts.charges()
+                    ledger, run, request, actor, origin, idempotency_key, charges=attempts.charges()
                 )
             except BudgetSliceExhausted as refused:
                 attempts.take_slice(refused)
 
     async def submit_async(
         self,
-        order: "RunRequest",
+        request: "RunRequest",
         actor: str,
         past: tlog.Checkpoint | None,
-        ticket: "IdempotencyKey | None" = None,
+        idempotency_key: "IdempotencyKey | None" = None,
     ) -> str:
         """Do the same as `submit` without blocking the event loop, given a recent checkpoint."""
         import asyncio
@@ -256,13 +256,13 @@ class RunOperations:
 
         if self._project.settings.quota.runs_at_once is not None:
             await asyncio.to_thread(self.check_quota)
-        run, order = new_run_id(), self._with_recorded_rules(order)
-        limits, ledger = self.budgets.run_limits(actor, order.lanes), self._project.ledger
+        run, request = new_run_id(), self._with_recorded_rules(request)
+        limits, ledger = self.budgets.run_limits(actor, request.lanes), self._project.ledger
         attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
         while True:
             try:
                 return await accept_run_async(
-                    ledger, run, order, actor, past, ticket, charges=attempts.charges()
+                    ledger, run, request, actor, past, idempotency_key, charges=attempts.charges()
                 )
             except BudgetSliceExhausted as refused:
                 await attempts.take_slice_async(refused)
@@ -321,7 +321,7 @@ class RunOperations:
             statuses += [BudgetStatus(cap, use) for use in mine]
         return tuple(statuses)
 
-    def _with_recorded_rules(self, order: "RunRequest", *, is_fork: bool = False) -> "RunRequest":
+    def _with_recorded_rules(self, request: "RunRequest", *, is_fork: bool = False) -> "RunRequest":
         """Return a request under the operator's gate rules, dropping any of its own.
 
         Its policy also names the version of the call rules that the engine follows now, even if the
@@ -333,8 +333,8 @@ class RunOperations:
 
         # A worker of release 0.1 refuses a policy that names a version.
         version = 0 if self._may_have_old_workers else CURRENT_RULES
-        policy = order.policy.with_gate_rules(self.gate_rules).with_rules(version)
-        return replace(order, policy=policy if is_fork else policy.with_secret(b""))
+        policy = request.policy.with_gate_rules(self.gate_rules).with_rules(version)
+        return replace(request, policy=policy if is_fork else policy.with_secret(b""))
 
     @property
     def _may_have_old_workers(self) -> bool:
@@ -363,9 +363,9 @@ class RunOperations:
 
         if resume_run(self._project.ledger, run, actor):
             return
-        alarm = self._project.store.timer(run, MAIN_STRAND)
-        if alarm is not None:
-            self._project.store.reschedule([alarm], 0)
+        timer = self._project.store.timer(run, MAIN_STRAND)
+        if timer is not None:
+            self._project.store.reschedule([timer], 0)
 
     def fork(
         self,
@@ -373,7 +373,7 @@ class RunOperations:
         at: int,
         policy: "WorkPolicy | None" = None,
         actor: str = OPERATOR,
-        ticket: "IdempotencyKey | None" = None,
+        idempotency_key: "IdempotencyKey | None" = None,
         ceiling: "RunBudget | None" = None,
     ) -> str:
         """Start a run that reuses another one's replies up to an index, then continues on its own.
@@ -383,13 +383,15 @@ class RunOperations:
         """
         from forum.engine import check_forkable
 
-        order = self._reads.read_run_request(run)
+        request = self._reads.read_run_request(run)
         check_forkable(self._project.ledger, run, at)
         if policy is not None:
-            order = replace(order, policy=policy)
+            request = replace(request, policy=policy)
         if ceiling is not None:
-            order = replace(order, budget=order.budget.capped_by(ceiling))
-        return self.submit(order, kinds.AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
+            request = replace(request, budget=request.budget.capped_by(ceiling))
+        return self.submit(
+            request, kinds.AcceptedFacts(fork_run=run, fork_index=at), actor, idempotency_key
+        )
 
     def replay(
         self, run: str, inspect: Callable[[Ledger], None] = lambda _: None

@@ -42,11 +42,11 @@ class ServedTenants:
 
     def load_all(self) -> list[Settings]:
         """Return the settings of all tenants, by name; those that are known are not read again."""
-        found = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        for folder in found:
+        folders = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        for folder in folders:
             if folder not in self._loaded and (folder / PROJECT_FILE).is_file():
                 self._load_new(folder)
-        return [self._loaded[folder] for folder in found if folder in self._loaded]
+        return [self._loaded[folder] for folder in folders if folder in self._loaded]
 
     def _load_new(self, folder: Path) -> None:
         try:
@@ -109,10 +109,10 @@ def check_separation(settings: Settings) -> None:
 
 
 def keep_separated(
-    found: Iterable[Settings], report: Callable[[Exception], None]
+    tenants: Iterable[Settings], report: Callable[[Exception], None]
 ) -> Iterator[Settings]:
     """Yield the projects that a process may serve beside others, and report the rest."""
-    for settings in found:
+    for settings in tenants:
         try:
             check_separation(settings)
         except BadSettings as error:

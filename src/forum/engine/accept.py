@@ -73,11 +73,11 @@ class IdempotencyKey:
         return cls(f"{owner}/{key}", sha256(content).hexdigest())
 
     @classmethod
-    def of_order(cls, owner: str, key: str, order: "RunRequest") -> Self:
+    def of_order(cls, owner: str, key: str, request: "RunRequest") -> Self:
         """Return the key of a request of a program on this machine, which sends no form."""
-        plan = write_plan(order.plan) if order.plan is not None else b""
-        text = (order.request.encode(), plan, write_policy(order.policy))
-        parts = (*text, msgspec.json.encode(order.budget))
+        plan = write_plan(request.plan) if request.plan is not None else b""
+        text = (request.request.encode(), plan, write_policy(request.policy))
+        parts = (*text, msgspec.json.encode(request.budget))
         # The lengths keep two requests apart whose parts concatenate to the same bytes.
         lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
         return cls(
@@ -110,10 +110,10 @@ class RunRequest:
 def accept_run(  # noqa: PLR0913  the last three have a default
     ledger: Ledger,
     run: str,
-    order: RunRequest,
+    request: RunRequest,
     actor: str,
     origin: kinds.AcceptedFacts | None = None,
-    ticket: IdempotencyKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
     *,
     charges: tuple[ports.BudgetSliceCharge, ...] = (),
 ) -> str:
@@ -125,22 +125,22 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     a charge is refused.
     """
     drafts = _opening_drafts(
-        ledger, run, order, actor, origin or kinds.AcceptedFacts(), ticket, charges
+        ledger, run, request, actor, origin or kinds.AcceptedFacts(), idempotency_key, charges
     )
     try:
         ledger.open_run(run, actor, *drafts, new=True)
     except errors.IdempotencyKeyUsed as error:
-        return _existing_run(ledger, error, ticket, order.budget)
+        return _existing_run(ledger, error, idempotency_key, request.budget)
     return run
 
 
 async def accept_run_async(  # noqa: PLR0913  the last two have a default
     ledger: Ledger,
     run: str,
-    order: RunRequest,
+    request: RunRequest,
     actor: str,
     past: Checkpoint | None,
-    ticket: IdempotencyKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
     *,
     charges: tuple[ports.BudgetSliceCharge, ...] = (),
 ) -> str:
@@ -148,30 +148,32 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
 
     The caller passes the checkpoint that the run's opening names, so that the store is not read.
     """
-    drafts = _opening_drafts(ledger, run, order, actor, kinds.AcceptedFacts(), ticket, charges)
+    drafts = _opening_drafts(
+        ledger, run, request, actor, kinds.AcceptedFacts(), idempotency_key, charges
+    )
     try:
         opening = opening_draft(actor, past)
         await ledger.new_strand(run, MAIN_STRAND).append_async(opening, *drafts)
     except errors.IdempotencyKeyUsed as error:
-        return _existing_run(ledger, error, ticket, order.budget)
+        return _existing_run(ledger, error, idempotency_key, request.budget)
     return run
 
 
 def _existing_run(
     ledger: Ledger,
     error: errors.IdempotencyKeyUsed,
-    ticket: IdempotencyKey | None,
+    idempotency_key: IdempotencyKey | None,
     budget: RunBudget,
 ) -> str:
     """Return the run that the key was used for; raise `error` if that was another request."""
-    if ticket is None or not error.digest:
+    if idempotency_key is None or not error.digest:
         raise error
-    if error.digest != ticket.digest and not (
-        error.digest == ticket.earlier and _read_budget(ledger, error.run) == budget
+    if error.digest != idempotency_key.digest and not (
+        error.digest == idempotency_key.earlier and _read_budget(ledger, error.run) == budget
     ):
         raise error
     # The row is outside the log: whoever can write the database could point the key at any run.
-    ledger.check_idempotency_row(ticket.name, error)
+    ledger.check_idempotency_row(idempotency_key.name, error)
     return error.run
 
 
@@ -187,19 +189,21 @@ def _read_budget(ledger: Ledger, run: str) -> RunBudget | None:
 def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a run says
     ledger: Ledger,
     run: str,
-    order: RunRequest,
+    run_request: RunRequest,
     actor: str,
     origin: kinds.AcceptedFacts,
-    ticket: IdempotencyKey | None,
+    idempotency_key: IdempotencyKey | None,
     charges: tuple[ports.BudgetSliceCharge, ...],
 ) -> list[Draft]:
     """Return the drafts of a run's first commit.  Raises `BadPlan`."""
     # The check is of the masked request, because that is what the engine will read.
-    order = _mask_request(ledger, order)
-    if order.policy.needs_secret:
-        order = replace(order, policy=order.policy.with_secret(ledger.writer.salts()[:16]))
-    order.policy.check(order.plan or _default_plan(order))
-    budget = order.budget
+    run_request = _mask_request(ledger, run_request)
+    if run_request.policy.needs_secret:
+        run_request = replace(
+            run_request, policy=run_request.policy.with_secret(ledger.writer.salts()[:16])
+        )
+    run_request.policy.check(run_request.plan or _default_plan(run_request))
+    budget = run_request.budget
     facts = kinds.AcceptedFacts(
         usd=budget.usd,
         tokens=budget.tokens,
@@ -211,8 +215,10 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
         fork_run=origin.fork_run,
         fork_index=origin.fork_index,
     )
-    request = Attachment("request", text_content(order.request))
-    policy = Attachment("policy", BytesContent(write_policy(order.policy)), "application/json")
+    request = Attachment("request", text_content(run_request.request))
+    policy = Attachment(
+        "policy", BytesContent(write_policy(run_request.policy)), "application/json"
+    )
     # Effects are part of the commit: a crash leaves either no run, or one with an account and a
     # timer by which a worker finds it.
     effects: tuple[ports.Effect, ...] = (
@@ -220,8 +226,8 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
         ports.due_now(run, MAIN_STRAND, ledger.now()),
         *charges,
     )
-    if ticket is not None:
-        effects += (ports.IdempotencyRecord(ticket.name, run, ticket.digest),)
+    if idempotency_key is not None:
+        effects += (ports.IdempotencyRecord(idempotency_key.name, run, idempotency_key.digest),)
     drafts = [
         Draft(
             step="accepted",
@@ -232,28 +238,32 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
             effects=effects,
         )
     ]
-    if order.route is not None:
-        evidence = Attachment("evidence", BytesContent(order.route.evidence), "application/json")
-        bodies = (evidence,) if order.route.evidence else ()
-        drafts.append(
-            Draft(step="route", actor=actor, facts=order.route.facts, parents=(), bodies=bodies)
+    if run_request.route is not None:
+        evidence = Attachment(
+            "evidence", BytesContent(run_request.route.evidence), "application/json"
         )
-    if order.about is not None:
+        bodies = (evidence,) if run_request.route.evidence else ()
+        drafts.append(
+            Draft(
+                step="route", actor=actor, facts=run_request.route.facts, parents=(), bodies=bodies
+            )
+        )
+    if run_request.about is not None:
         drafts.append(
             Draft(
                 step="about",
                 actor=actor,
-                facts=order.about.facts,
-                bodies=(order.about.request, order.about.answer),
+                facts=run_request.about.facts,
+                bodies=(run_request.about.request, run_request.about.answer),
             )
         )
-    if order.plan is not None:
-        plan = Attachment("plan", BytesContent(write_plan(order.plan)), "application/json")
+    if run_request.plan is not None:
+        plan = Attachment("plan", BytesContent(write_plan(run_request.plan)), "application/json")
         drafts.append(
             Draft(
                 step=PLAN_STEP,
                 actor=actor,
-                facts=kinds.PlanFacts(len(order.plan.tasks)),
+                facts=kinds.PlanFacts(len(run_request.plan.tasks)),
                 parents=(),
                 bodies=(plan,),
             )
@@ -261,26 +271,26 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     return drafts
 
 
-def _default_plan(order: RunRequest) -> Plan | None:
+def _default_plan(request: RunRequest) -> Plan | None:
     """Return the single-task plan that the engine will make, or None if a role or panel plans."""
-    if Role.COORDINATOR in order.policy.roles or order.policy.panel is not None:
+    if Role.COORDINATOR in request.policy.roles or request.policy.panel is not None:
         return None
-    return single_task_plan(order.request, order.route.facts.lane if order.route else "")
+    return single_task_plan(request.request, request.route.facts.lane if request.route else "")
 
 
-def _mask_request(ledger: Ledger, order: RunRequest) -> RunRequest:
+def _mask_request(ledger: Ledger, request: RunRequest) -> RunRequest:
     """Return a request with secrets masked, as the engine will read it.
 
     Raises if the masked plan or policy cannot be read any more.
     """
     if not ledger.mask:
-        return order
-    written_plan = write_plan(order.plan) if order.plan else b""
-    written_policy = write_policy(order.policy)
+        return request
+    written_plan = write_plan(request.plan) if request.plan else b""
+    written_policy = write_policy(request.policy)
     if not any(map(ledger.mask.has_secret, (written_plan, written_policy))):
-        return order  # as it was written, so reading it again would change nothing
-    plan = order.plan and read_plan(_mask_bytes(ledger, written_plan))
-    return replace(order, plan=plan, policy=read_policy(_mask_bytes(ledger, written_policy)))
+        return request  # as it was written, so reading it again would change nothing
+    plan = request.plan and read_plan(_mask_bytes(ledger, written_plan))
+    return replace(request, plan=plan, policy=read_policy(_mask_bytes(ledger, written_policy)))
 
 
 def _mask_bytes(ledger: Ledger, data: bytes) -> bytes:

@@ -152,9 +152,9 @@ class AnswerAssembler:
         Raises `BodyGone` if the result was erased.
         """
         content: Content = context.open_body(self._ledger, reply_at, "output")
-        for found in read_findings_source(self._ledger, task, MAX_READ_BYTES):
+        for source in read_findings_source(self._ledger, task, MAX_READ_BYTES):
             content = context.JoinedContent(
-                (content, text_content(_PART_SEPARATOR), BytesContent(found.text))
+                (content, text_content(_PART_SEPARATOR), BytesContent(source.text))
             )
         return content
 
@@ -414,8 +414,8 @@ class AnswerAssembler:
         detail = ""
         with suppress(BodyGone):
             if judged:
-                found = context.open_body(self._ledger, judged.at, FINDINGS)
-                detail = context.read_prefix(found.chunks(), MAX_READ_BYTES).decode()
+                findings = context.open_body(self._ledger, judged.at, FINDINGS)
+                detail = context.read_prefix(findings.chunks(), MAX_READ_BYTES).decode()
         facts = intent.check_by_panel(judge, judgement)
         if run.calls:
             kind = independence(self._model(task), checked.draft.models)
@@ -622,8 +622,8 @@ class _CheckedDraft:
         """Where the answer stands among others, by its check: the higher the better."""
         is_flagged = self.coverage is not None and self.coverage.is_flagged
         has_failed = self.check is not None and self.check[0].outcome is Outcome.FAILED
-        found = self.coverage.found if self.coverage else 0
-        return not has_failed, -self.gaps, not is_flagged, -len(self.faults), found
+        term_count = self.coverage.found if self.coverage else 0
+        return not has_failed, -self.gaps, not is_flagged, -len(self.faults), term_count
 
 
 def _covered() -> CheckFacts:

@@ -48,7 +48,7 @@ class PanelDecision:
 
     judgement: Judgement
     why: str
-    exchange: model_calls.CallResult
+    call_result: model_calls.CallResult
 
 
 _MAX_FINDINGS_BYTES = 4000
@@ -85,7 +85,7 @@ class ChildRunCaller:
             call = strand.replay_step(call_step)
         recorded = strand.replay_step(reply_step)
         if recorded is not None and call is not None:
-            exchange = self._caller.read_recorded_call(call, recorded)
+            result = self._caller.read_recorded_call(call, recorded)
             findings = self._read_recorded_findings(f"{call_step}/accord")
         else:
             delegated: kinds.DelegationFacts = named.entry.facts
@@ -93,7 +93,7 @@ class ChildRunCaller:
             reply, is_recorded = await asyncio.to_thread(
                 self._child_reply, delegation, delegated, spec.prompt.text, reply_step
             )
-            exchange = self._caller.settle_reply(
+            result = self._caller.settle_reply(
                 reply_step, _call_facts(turns, spec.role, amount), amount, reply
             )
             findings = None
@@ -103,11 +103,11 @@ class ChildRunCaller:
                 )
             if findings is not None:
                 # In the commit of the reply: a crash leaves neither without the other.
-                exchange = replace(
-                    exchange, unrecorded=(*exchange.unrecorded, _accord_draft(call_step, findings))
+                result = replace(
+                    result, unrecorded=(*result.unrecorded, _accord_draft(call_step, findings))
                 )
-        self._caller.count_reply(exchange, spec.role)
-        return exchange, findings
+        self._caller.count_reply(result, spec.role)
+        return result, findings
 
     async def ask_judge(
         self,
@@ -123,14 +123,14 @@ class ChildRunCaller:
         """
         panel = self._policy.judging_panel(name)
         spec = ChildCall(prompt, as_judge(panel), causes, role.value)
-        exchange, findings = await self.call(turns, spec)
+        result, findings = await self.call(turns, spec)
         accord = findings.facts.accord if findings else None
-        judgement = judge_by_panel(accord, panel.require, exchange.replied.outcome, exchange.output)
+        judgement = judge_by_panel(accord, panel.require, result.replied.outcome, result.output)
         why = f"The panel {name} did not decide: {judgement.reason}."
         if findings is not None:
-            found = context.read_prefix(findings.text.chunks(), _MAX_FINDINGS_BYTES)
-            why = found.decode(errors="replace") or why
-        return PanelDecision(judgement, why, exchange)
+            text = context.read_prefix(findings.text.chunks(), _MAX_FINDINGS_BYTES)
+            why = text.decode(errors="replace") or why
+        return PanelDecision(judgement, why, result)
 
     def _read_recorded_findings(self, step: str) -> child_runs.PanelFindings | None:
         recorded = None
@@ -155,12 +155,14 @@ class ChildRunCaller:
 
         Of a recorded reply it is what the record says: that panel sat in another run.
         """
-        found = None
+        recorded = None
         if is_recorded and self._reply_source is not None:
-            found = self._reply_source.find_accord(self._task.id, f"{delegation.call_step}/accord")
+            recorded = self._reply_source.find_accord(
+                self._task.id, f"{delegation.call_step}/accord"
+            )
         findings = (
-            child_runs.PanelFindings(*found)
-            if found is not None
+            child_runs.PanelFindings(*recorded)
+            if recorded is not None
             else child_runs.read_findings(self._ledger, delegated.run)
         )
         if findings is None:

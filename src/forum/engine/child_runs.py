@@ -122,8 +122,8 @@ def start_child_run(
         panel = msgspec.structs.replace(panel, config={**panel.config, "session_id": delegated.run})
         budget = budget.capped_by(find_protocol(ledger.kinds, panel).budget_of(panel))
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
-    order = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
-    accept_run(ledger, delegated.run, order, kinds.CHILD_RUN, origin)
+    request = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
+    accept_run(ledger, delegated.run, request, kinds.CHILD_RUN, origin)
 
 
 def is_child_of(ledger: Ledger, child: str, run: str, task: str) -> bool:

@@ -164,8 +164,8 @@ class Engine:
                     start_tasks=start_tasks,
                     here=here,
                     attention=attention,
-                    board=self._signals,
-                    agenda=self._pending_turns,
+                    run_signals=self._signals,
+                    turn_registry=self._pending_turns,
                 )
                 try:
                     await driver.drive(run)

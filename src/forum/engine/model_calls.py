@@ -235,38 +235,38 @@ class ModelCaller:
             call = self.strand.replay_step(call_step)
             reply = self.strand.replay_step(reply_step) if call else None
             if call is not None and reply is not None:
-                exchange = self.read_recorded_call(call, reply)
+                result = self.read_recorded_call(call, reply)
             elif call is not None:
-                exchange = await self._close_lost_call(reply_step, call.entry.facts)
+                result = await self._close_lost_call(reply_step, call.entry.facts)
             else:
-                exchange = await self._record_and_call(call_step, reply_step, turns, ask)
+                result = await self._record_and_call(call_step, reply_step, turns, ask)
             ask = replace(ask, causes=())
-            if self.count_reply(exchange, ask.role, ask.question) is not call_rules.Move.REPEAT:
+            if self.count_reply(result, ask.role, ask.question) is not call_rules.Move.REPEAT:
                 self._answered_counts[ask.agent] = self._answered_counts.get(ask.agent, 0) + 1
-                return exchange
-            if exchange.replied.why is kinds.Why.THROTTLED:
+                return result
+            if result.replied.why is kinds.Why.THROTTLED:
                 # Recorded before the pause: a worker that takes over waits only for the rest of it.
-                turned_away = reply or (await self.append_with_retry(*exchange.unrecorded))[-1]
-                await self._wait_for_provider(exchange, turned_away)
+                turned_away = reply or (await self.append_with_retry(*result.unrecorded))[-1]
+                await self._wait_for_provider(result, turned_away)
 
     def count_reply(
-        self, exchange: CallResult, role: str = "", question: bytes = b""
+        self, result: CallResult, role: str = "", question: bytes = b""
     ) -> call_rules.Move:
         """Count a call with its reply, and return what follows by the rules."""
-        uses = msgspec.json.encode(exchange.uses)
-        digest = call_rules.digest_reply(question, exchange.output, uses)
-        speaker = f"{exchange.agent} {role}"
-        received = call_rules.ReplyReceived(exchange.replied, speaker, digest)
+        uses = msgspec.json.encode(result.uses)
+        digest = call_rules.digest_reply(question, result.output, uses)
+        speaker = f"{result.agent} {role}"
+        received = call_rules.ReplyReceived(result.replied, speaker, digest)
         return self.progress.advance(received).move
 
-    async def _wait_for_provider(self, exchange: CallResult, reply: strand.RecordedEntry) -> None:
+    async def _wait_for_provider(self, result: CallResult, reply: strand.RecordedEntry) -> None:
         """Wait as long as the provider asks for, plus up to half of that as jitter.
 
         The jitter differs between calls, so that throttled calls do not all return at once.  It is
         derived from the step, so that every worker that replays the step waits equally long.
         """
         throttled = self.progress.state.throttled
-        delay = exchange.replied.pause or self.policy.retry_delay_ms(throttled)
+        delay = result.replied.pause or self.policy.retry_delay_ms(throttled)
         seed = sha256(f"{self.run_input.run}/{self.task}/{reply.entry.step}".encode()).digest()
         spread = int.from_bytes(seed[:4], "big") / 2**32
         await self.wait_before_retry(reply.entry.ts, int(1000 * delay * (1 + spread / 2)))
@@ -629,13 +629,9 @@ class ModelCaller:
             return ports.CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
         return ports.CallReply(Outcome.TIMEOUT, why=kinds.Why.DEADLINE)
 
-    async def record_reply(self, exchange: CallResult) -> strand.RecordedEntry | None:
+    async def record_reply(self, result: CallResult) -> strand.RecordedEntry | None:
         """Record a reply and return its entry, or None if it is recorded already."""
-        return (
-            (await self.append_with_retry(*exchange.unrecorded))[-1]
-            if exchange.unrecorded
-            else None
-        )
+        return (await self.append_with_retry(*result.unrecorded))[-1] if result.unrecorded else None
 
     async def append_with_retry(self, *drafts: strand.Draft) -> tuple[strand.RecordedEntry, ...]:
         """Append entries about paid or finished work, retrying until the database is available.

@@ -149,7 +149,7 @@ class ToolInvocation:
 class ToolPort(Protocol):
     """A tool, which may have an effect outside the system."""
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Invoke the tool, and return its reply."""
         ...
 

@@ -127,8 +127,8 @@ class RoleDriver:
         prompt = intent.build_prompt(shown, answer, for_panel=True)
         children = ChildRunCaller(self._caller, self._case, Task(self._task, need.answer))
         decided = await children.ask_judge(turns, need.agent, role, prompt, fitter.causes)
-        is_usable = decided.exchange.replied.outcome is Outcome.OK
-        await record_form_verdict(self._caller, is_usable or None, decided.exchange)
+        is_usable = decided.call_result.replied.outcome is Outcome.OK
+        await record_form_verdict(self._caller, is_usable or None, decided.call_result)
 
     async def _fit_answer(
         self,

@@ -63,15 +63,15 @@ class RunDriver:
         start_tasks: StartTasks,
         here: LocalRunner,
         attention: RunListener,
-        board: RunSignals,
-        agenda: TurnRegistry,
+        run_signals: RunSignals,
+        turn_registry: TurnRegistry,
     ) -> None:
         self._ledger, self._listener = services.ledger, attention
         self._start, self._local_runner = start_tasks, here
         self._signals, self._find_reply_source, self._pending_turns = (
-            board,
+            run_signals,
             services.find_reply_source,
-            agenda,
+            turn_registry,
         )
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
         self._may_share, self._find_in_text = services.shares_tasks, services.find_claims
@@ -81,7 +81,7 @@ class RunDriver:
     async def drive(self, run: str) -> None:
         """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
         while True:
-            alarm, run_input = await asyncio.to_thread(self._read_run, run)
+            timer, run_input = await asyncio.to_thread(self._read_run, run)
             if run_input is None:
                 return
             try:
@@ -89,7 +89,7 @@ class RunDriver:
                     return
             except errors.PositionTaken:
                 continue  # the last commit was refused: somebody cancelled the run just now
-            if await asyncio.to_thread(self._clear_or_defer_timer, run, alarm):
+            if await asyncio.to_thread(self._clear_or_defer_timer, run, timer):
                 return
 
     def _read_run(self, run: str) -> tuple[Timer | None, context.RunInput | None]:
@@ -97,20 +97,20 @@ class RunDriver:
         # Read the timer and the end of `main` before the entries.  A decision made in between sets
         # the timer again, so that `reschedule` leaves it alone; an entry recorded in between takes
         # our position, so that our next append is refused.
-        alarm = self._ledger.store.timer(run, MAIN_STRAND)
+        timer = self._ledger.store.timer(run, MAIN_STRAND)
         self._ledger.remember_run(run)
         self._main: Strand = self._ledger.open_strand_at_end(run, MAIN_STRAND)
         last = context.read_last_facts(self._ledger, run)
         if isinstance(last, RunCloseFacts | kinds.InterruptionFacts):
             self._clear_stale_timers(run)
-            return alarm, None
+            return timer, None
         self._state = self._fold_run(run)
         if self._state.accepted is None:
             self._leave_reported_run(run)
-            return alarm, None
-        return alarm, context.read_run_input(self._ledger, run)
+            return timer, None
+        return timer, context.read_run_input(self._ledger, run)
 
-    def _clear_or_defer_timer(self, run: str, alarm: Timer | None) -> bool:
+    def _clear_or_defer_timer(self, run: str, timer: Timer | None) -> bool:
         """Clear the timer of a waiting run, or defer it to the deadline, before the driver leaves.
 
         Return False if the timer was set again meanwhile: then there is news to read first.
@@ -119,8 +119,8 @@ class RunDriver:
         if self._state.deadline is not None and self._state.stopped is None:
             micros = max(0, self._state.deadline - self._ledger.now())
         before = store.now()
-        if alarm is not None:
-            store.reschedule([alarm], None if micros is None else micros / 1e6)
+        if timer is not None:
+            store.reschedule([timer], None if micros is None else micros / 1e6)
         left = store.timer(run, MAIN_STRAND)
         if left is None or left.at is None or micros is None:
             return left is None
@@ -135,16 +135,16 @@ class RunDriver:
         """
         for gate in self._state.open_gates:
             gates.expire_gate(self._ledger, run, gate)
-        alarm = self._ledger.store.timer(run, MAIN_STRAND)
-        if alarm is not None:
-            self._ledger.store.reschedule([alarm], None)
+        timer = self._ledger.store.timer(run, MAIN_STRAND)
+        if timer is not None:
+            self._ledger.store.reschedule([timer], None)
 
     def _clear_stale_timers(self, run: str) -> None:
         """Clear timers set by writers that did not know that the run was closed or interrupted."""
         store = self._ledger.store
         self._ledger.writer.forget(run)  # what was remembered may be older than the timers
         strands = (MAIN_STRAND, *self._gate_strands(run))
-        alarms = [alarm for strand in strands if (alarm := store.timer(run, strand))]
+        alarms = [timer for strand in strands if (timer := store.timer(run, strand))]
         # Check again after reading the timers: a resumption in between has set them, and clearing
         # those would leave a resumed run that nothing wakes.
         if isinstance(
@@ -709,7 +709,7 @@ class RunDriver:
             run_input=case,
             main=self._main,
             reply_source=reply_source,
-            agenda=self._pending_turns,
+            turn_registry=self._pending_turns,
             open_encoder=self._open_encoder,
         )
         closing = await runner.run_to_close(

@@ -34,11 +34,11 @@ class _RememberedRun:
     def add(self, entries: Iterable[RecordedEntry]) -> bool:
         """Add entries that follow those of their strands; return False if one does not."""
         for recorded in entries:
-            known = self.strands.setdefault(recorded.entry.strand, [])
+            entries_of_strand = self.strands.setdefault(recorded.entry.strand, [])
             n = recorded.entry.n
-            if n == len(known):
-                known.append(recorded)
-            elif n > len(known) or known[n].leaf != recorded.leaf:
+            if n == len(entries_of_strand):
+                entries_of_strand.append(recorded)
+            elif n > len(entries_of_strand) or entries_of_strand[n].leaf != recorded.leaf:
                 return False
         return True
 
@@ -76,43 +76,45 @@ class RunMemory:
     def share_tasks(self, run: str) -> None:
         """Remember no more than `main` of a run: other processes drive tasks of it, too."""
         with self._lock:
-            known = self._runs.get(run)
-            if known is not None:
-                known.has_shared_tasks = True
+            remembered = self._runs.get(run)
+            if remembered is not None:
+                remembered.has_shared_tasks = True
 
     def strands(self, run: str) -> list[str] | None:
         """Return the names of the strands of a remembered run, or None."""
         with self._lock:
-            known = self._runs.get(run)
-            is_whole = known is not None and known.is_loaded and not known.has_shared_tasks
-            return list(known.strands) if known is not None and is_whole else None
+            remembered = self._runs.get(run)
+            is_whole = (
+                remembered is not None and remembered.is_loaded and not remembered.has_shared_tasks
+            )
+            return list(remembered.strands) if remembered is not None and is_whole else None
 
     def read(self, run: str, strand: str, start: int = 0) -> Sequence[RecordedEntry] | None:
         """Return the entries of a strand from a position on, or None if they must be read."""
         if strand.startswith(_SHARED_STRANDS):
             return None
         with self._lock:
-            known = self._runs.get(run)
-            if known is None or not known.is_loaded:
+            remembered = self._runs.get(run)
+            if remembered is None or not remembered.is_loaded:
                 return None
-            if known.has_shared_tasks and strand != MAIN_STRAND:
+            if remembered.has_shared_tasks and strand != MAIN_STRAND:
                 return None
-            return known.strands.get(strand, [])[start:]
+            return remembered.strands.get(strand, [])[start:]
 
     def add(self, entries: Sequence[RecordedEntry]) -> None:
         """Remember entries of one strand that were just committed, if their run is remembered."""
         run, strand = entries[0].entry.run, entries[0].entry.strand
         with self._lock:
-            known = self._runs.get(run)
-            if known is None:
+            remembered = self._runs.get(run)
+            if remembered is None:
                 return
             if strand.startswith(_SHARED_STRANDS):
-                known.strands.setdefault(strand, [])  # only its name
-            elif known.is_loaded:
-                if not known.add(entries):
+                remembered.strands.setdefault(strand, [])  # only its name
+            elif remembered.is_loaded:
+                if not remembered.add(entries):
                     del self._runs[run]
             else:
-                known.strands.setdefault(strand, []).extend(entries)
+                remembered.strands.setdefault(strand, []).extend(entries)
 
     def forget(self, run: str) -> None:
         """Remember nothing of a run any more."""
@@ -122,10 +124,10 @@ class RunMemory:
     def derive(self, source: RecordedEntry, what: str, make: Callable[[], T]) -> T:
         """Return what follows from an entry of a remembered run, made once."""
         with self._lock:
-            known = self._runs.get(source.entry.run)
-        if known is None:
+            remembered = self._runs.get(source.entry.run)
+        if remembered is None:
             return make()
         key = (source.leaf, what)
-        if key not in known.derived:
-            known.derived[key] = make()
-        return cast("T", known.derived[key])
+        if key not in remembered.derived:
+            remembered.derived[key] = make()
+        return cast("T", remembered.derived[key])

@@ -181,7 +181,7 @@ class SessionRunner:
         run_input: context.RunInput,
         main: Strand,
         reply_source: ReplySource | None,
-        agenda: TurnRegistry,
+        turn_registry: TurnRegistry,
         open_encoder: OpenEncoder,
     ) -> None:
         self._ledger, self._run_input, self._main, self._reply_source = (
@@ -190,7 +190,7 @@ class SessionRunner:
             main,
             reply_source,
         )
-        self._pending_turns, self._open_encoder = agenda, open_encoder
+        self._pending_turns, self._open_encoder = turn_registry, open_encoder
 
     async def run_to_close(self, take: TurnExecutor) -> SessionResult:
         """Drive the session until the protocol closes it, and return its result."""
@@ -276,7 +276,7 @@ class TurnDriver:
     async def _ask_agent(self, turn: AgentTurn, cause: Hash) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt)
         ask = model_calls.CallSpec(turn.agent, prompt, (cause,), schema=turn.schema)
-        parsed, exchange = await structured_output.ask_structured(
+        parsed, result = await structured_output.ask_structured(
             self._caller,
             Calls(1),
             ask,
@@ -285,16 +285,16 @@ class TurnDriver:
             is_hopeless=lambda failed: turn.hopeless(_failed_turn(failed)),
         )
         # A call that was cut off because the run ends is no failure of the seat.
-        if exchange.replied.why in CUT_OFF_REASONS:
-            await self._halt_if_run_stopped(exchange)
+        if result.replied.why in CUT_OFF_REASONS:
+            await self._halt_if_run_stopped(result)
         drafts = []
         if parsed is not None and turn.note is not None:
-            note = await asyncio.to_thread(turn.note, exchange.output)  # see `ask_structured`
+            note = await asyncio.to_thread(turn.note, result.output)  # see `ask_structured`
             if self._caller.strand.replay_step(note.step) is None:
                 drafts.append(note_draft(note, (), turn.agent or context.ENGINE))
-        await structured_output.record_form_verdict(self._caller, parsed, exchange, *drafts)
+        await structured_output.record_form_verdict(self._caller, parsed, result, *drafts)
 
-    async def _halt_if_run_stopped(self, exchange: model_calls.CallResult | None = None) -> None:
+    async def _halt_if_run_stopped(self, result: model_calls.CallResult | None = None) -> None:
         """Halt the turn without a verdict if its call was cut off because the whole run ends.
 
         The reply is recorded first, so that its cost is settled.  Raises `TaskHalted` or
@@ -310,8 +310,8 @@ class TurnDriver:
                 )
             caller.check_time()
         except (TaskHalted, ConcurrentUpdate):
-            if exchange is not None:
-                await caller.record_reply(exchange)
+            if result is not None:
+                await caller.record_reply(result)
             raise
 
     async def _run_probe(self, probe: ToolProbe, cause: Hash) -> None:
@@ -324,12 +324,12 @@ class TurnDriver:
         await structured_output.record_check_verdict(self._caller, outcome)
 
 
-def _failed_turn(exchange: model_calls.CallResult) -> TurnResult:
-    replied = exchange.replied
+def _failed_turn(result: model_calls.CallResult) -> TurnResult:
+    replied = result.replied
     return TurnResult(
         turn="",
         fate=TurnStatus.FAILED,
-        output=exchange.output,
+        output=result.output,
         outcome=replied.outcome,
         why=replied.why,
         code=replied.code,

@@ -57,23 +57,23 @@ async def ask_structured(
     limits = limits or call_rules.QuestionLimits(prompt_parts.MAX_REPAIRS, policy.retries)
     caller.progress.advance(call_rules.QuestionAsked(limits))
     while True:
-        exchange = await caller.make_call(turns, ask)
-        outcome, fault = exchange.replied.outcome, ""
+        result = await caller.make_call(turns, ask)
+        outcome, fault = result.replied.outcome, ""
         if outcome is Outcome.OK:
             try:
                 # In a thread: a large reply, or one crafted to be slow to parse, would block the
                 # event loop for all runs.
-                return await asyncio.to_thread(read, exchange.output), exchange
+                return await asyncio.to_thread(read, result.output), result
             except ValueError as error:
                 fault = str(error)
         state = caller.progress.advance(
-            call_rules.ReplyRead(outcome, usable=False, hopeless=is_hopeless(exchange))
+            call_rules.ReplyRead(outcome, usable=False, hopeless=is_hopeless(result))
         )
         if state.move is call_rules.Move.GIVE_UP:
-            return None, exchange
-        recorded = await caller.record_reply(exchange)
+            return None, result
+        recorded = await caller.record_reply(result)
         if state.move is call_rules.Move.REPAIR:
-            reply = _quote_for_repair(policy, ask.agent, exchange)
+            reply = _quote_for_repair(policy, ask.agent, result)
             ask = replace(ask, prompt=ask.prompt.with_repair(reply, fault[:_MAX_FAULT]), causes=())
         elif recorded is not None:
             delay = policy.retry_delay_ms(state.failed)
@@ -84,9 +84,9 @@ _MAX_FAULT = 500
 """How much of a fault is told; the prompts of sessions are audited, and have this limit."""
 
 
-def _quote_for_repair(policy: Policy, agent: str, exchange: model_calls.CallResult) -> Quotation:
+def _quote_for_repair(policy: Policy, agent: str, result: model_calls.CallResult) -> Quotation:
     """Return an unusable reply for the prompt of its repair, of a team's role what fits there."""
-    reply = exchange.quote_output(policy.read_bytes)
+    reply = result.quote_output(policy.read_bytes)
     if not policy.is_team:
         return reply
     return excerpt(source_of(reply), "", policy.prompt_tokens(agent) // 16)
@@ -97,11 +97,11 @@ VERDICT_STEP = "attempt/1/verdict"
 
 
 async def record_form_verdict(
-    caller: model_calls.ModelCaller, parsed: object, exchange: model_calls.CallResult, *notes: Draft
+    caller: model_calls.ModelCaller, parsed: object, result: model_calls.CallResult, *notes: Draft
 ) -> None:
     """Record the last reply, the notes, and a verdict on whether the reply was well-formed."""
-    verdict = call_rules.form_verdict(exchange.replied.outcome, usable=parsed is not None)
-    await _record_verdict(caller, *exchange.unrecorded, *notes, verdict=verdict)
+    verdict = call_rules.form_verdict(result.replied.outcome, usable=parsed is not None)
+    await _record_verdict(caller, *result.unrecorded, *notes, verdict=verdict)
 
 
 async def record_check_verdict(caller: model_calls.ModelCaller, outcome: Outcome) -> None:

@@ -378,7 +378,7 @@ class TaskDriver:
         turns: model_calls.StepNames,
         agent: str,
         instruction: str,
-        exchange: model_calls.CallResult,
+        result: model_calls.CallResult,
         outcomes: list[Quotation],
         *,
         asks_model: bool = True,
@@ -389,10 +389,10 @@ class TaskDriver:
         model was asked.
         """
         outcome, demands = (
-            exchange.replied.outcome,
+            result.replied.outcome,
             acceptance_criteria.parse_criteria(self._task.done_when),
         )
-        judgement = await self._judge_by_code(outcome, exchange.output)
+        judgement = await self._judge_by_code(outcome, result.output)
         checks = [demand for demand in demands if demand.check in acceptance_criteria.TOOL_CHECKS]
         words = [
             demand.what for demand in demands if demand.check is acceptance_criteria.Check.MODEL
@@ -402,18 +402,18 @@ class TaskDriver:
         if judgement.passed and (checks or judge is not None):
             # Checks record entries of their own, and the reply must precede them in the strand.
             # Without checks the reply waits for the verdict, which saves a commit.
-            await self._caller.record_reply(exchange)
-            exchange = replace(exchange, unrecorded=())
+            await self._caller.record_reply(result)
+            result = replace(result, unrecorded=())
         for number, demand in enumerate(checks, 1):
             if judgement.passed:
-                judgement = await self._check_by_tool(turns, number, demand, exchange)
+                judgement = await self._check_by_tool(turns, number, demand, result)
         if not judgement.passed or judge is None:
-            return AttributedJudgement(judgement, feedback=self._explain(judgement)), exchange
-        prompt = await self._judge_prompt(turns, judge, instruction, words, exchange, outcomes)
+            return AttributedJudgement(judgement, feedback=self._explain(judgement)), result
+        prompt = await self._judge_prompt(turns, judge, instruction, words, result, outcomes)
         if judge in self._policy.panels:
             decided = await self._children.ask_judge(turns, judge, Role.VALIDATOR, prompt)
-            await self._caller.record_reply(decided.exchange)
-            judgement, feedback, model = decided.judgement, decided.why, decided.exchange.model
+            await self._caller.record_reply(decided.call_result)
+            judgement, feedback, model = decided.judgement, decided.why, decided.call_result.model
         else:
             verdict = await judge_independently(self._caller, turns, judge, prompt)
             passed, feedback = verdict.opinion.passed, verdict.opinion.feedback
@@ -426,10 +426,10 @@ class TaskDriver:
         opined = AttributedJudgement(
             judgement=judgement,
             judge=judge,
-            independence=independence(model, exchange.model),
+            independence=independence(model, result.model),
             feedback="" if judgement.passed else feedback,
         )
-        return opined, exchange
+        return opined, result
 
     def _explain(self, judgement: Judgement) -> str:
         """Return what the author of a result is told that a check by code or a tool rejected."""
@@ -444,20 +444,22 @@ class TaskDriver:
         judge: str,
         instruction: str,
         criteria: list[str],
-        exchange: model_calls.CallResult,
+        call_result: model_calls.CallResult,
         outcomes: list[Quotation],
     ) -> Prompt:
         """Return the prompt for the judge of a result, fitted to the judge's model."""
         task = quote_whole("the instruction", instruction)
         listed = prompt_parts.quote_text("criteria", "\n".join(criteria))
         sources = [*map(source_of, (*self._inputs, *_join_outcomes(outcomes)))]
-        sources.append(SourceText("the result", exchange.output[:MAX_READ_BYTES], exchange.size))
+        sources.append(
+            SourceText("the result", call_result.output[:MAX_READ_BYTES], call_result.size)
+        )
         split = len(self._inputs)
         # The judge of a task that sees a part of the request is shown that part: the words of the
         # result do not lead to what its author has left out.
         limit, purpose = self._request_tokens, self._purpose
         if limit is None:
-            purpose = f"{instruction}\n{exchange.output[:4000].decode(errors='replace')}"
+            purpose = f"{instruction}\n{call_result.output[:4000].decode(errors='replace')}"
 
         def build(request: Quotation, texts: Sequence[Quotation]) -> Prompt:
             *before, result = texts
@@ -496,21 +498,21 @@ class TaskDriver:
         turns: model_calls.StepNames,
         number: int,
         demand: acceptance_criteria.Criterion,
-        exchange: model_calls.CallResult,
+        result: model_calls.CallResult,
     ) -> Judgement:
         """Check one criterion with a tool that is given the result."""
         step = f"attempt/{turns.attempt}/check/{number}"
         if demand.check is acceptance_criteria.Check.FILE:
             use = ToolCall(DIGEST_TOOL, acceptance_criteria.parse_file_criterion(demand.what)[0])
         else:
-            use = ToolCall(demand.what, exchange.output.decode(errors="replace"))
+            use = ToolCall(demand.what, result.output.decode(errors="replace"))
         outcome, output = await self._tools.run_check(step, use)
         return judge_tool_result(demand, outcome, output)
 
     async def _record_verdict(  # noqa: PLR0913  the last four have a default
         self,
         number: int,
-        exchange: model_calls.CallResult,
+        result: model_calls.CallResult,
         opined: AttributedJudgement,
         *,
         final: bool = False,
@@ -528,7 +530,7 @@ class TaskDriver:
         state = self._caller.progress.advance(
             call_rules.AttemptJudged(
                 opined.judgement,
-                exchange.replied.outcome,
+                result.replied.outcome,
                 self._agent,
                 final=final,
                 rungs=rungs,
@@ -539,9 +541,9 @@ class TaskDriver:
             verdict = state.verdicts[-1]
             if verdict.next is kinds.Next.ACCEPT:
                 verdict = msgspec.structs.replace(verdict, reason=overruled)
-            draft = await self._verdict_draft(step, exchange, opined, verdict)
+            draft = await self._verdict_draft(step, result, opined, verdict)
             draft = msgspec.structs.replace(draft, parents=causes)
-            recorded = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
+            recorded = (await self._caller.append_with_retry(*result.unrecorded, draft))[-1]
         judged: kinds.VerdictFacts = recorded.entry.facts
         # Counted from the recorded time, so that a restart does not begin the pause again.
         await self._caller.wait_before_retry(recorded.entry.ts, 1000 * judged.pause)
@@ -550,11 +552,11 @@ class TaskDriver:
     async def _verdict_draft(
         self,
         step: str,
-        exchange: model_calls.CallResult,
+        result: model_calls.CallResult,
         opined: AttributedJudgement,
         verdict: kinds.VerdictFacts,
     ) -> Draft:
-        claims = await self._find_claims(exchange.output)
+        claims = await self._find_claims(result.output)
         verdict = msgspec.structs.replace(
             verdict,
             judge=opined.judge,
@@ -594,9 +596,9 @@ class TaskDriver:
         self, turns: model_calls.StepNames, instruction: str, prompt: Prompt
     ) -> None:
         """Carry out the task's own plan in a child run, and judge the child's answer, once."""
-        exchange, _ = await self._call_child_run(turns, prompt, None)
-        opined, exchange = await self._judge_result(turns, self._agent, instruction, exchange, [])
-        await self._record_verdict(1, exchange, opined, final=True)
+        result, _ = await self._call_child_run(turns, prompt, None)
+        opined, result = await self._judge_result(turns, self._agent, instruction, result, [])
+        await self._record_verdict(1, result, opined, final=True)
 
     async def _run_panel(
         self,
@@ -611,13 +613,13 @@ class TaskDriver:
         Its answer is accepted only if the seats agree as far as they have to. Otherwise the next
         panel of the ladder is asked, or a person if the policy has a gate for that.
         """
-        exchange, findings = await self._call_child_run(turns, first, panel)
+        result, findings = await self._call_child_run(turns, first, panel)
         decision, judgement = None, Judgement(passed=True, check=acceptance_criteria.Check.OUTCOME)
-        if self._policy.counts_accord and exchange.replied.outcome is Outcome.OK:
+        if self._policy.counts_accord and result.replied.outcome is Outcome.OK:
             accord = findings.facts.accord if findings else None
             judgement = judge_accord(accord, panel.require)
             if findings and not judgement.passed and level + 1 == len(self._rungs):
-                exchange, decision = await self._decide_dissent(exchange, findings)
+                result, decision = await self._decide_dissent(result, findings)
             if decision is not None and decision.answer is Answer.APPROVE:
                 judgement = msgspec.structs.replace(judgement, passed=True)
         why = f"The panel did not agree as far as it has to: {judgement.reason}."
@@ -625,25 +627,27 @@ class TaskDriver:
         if judgement.passed:
             shown = [_quote_findings(self._task.id, findings)] if findings else []
             # On the ladder, the panel decides what the judge has rejected before.
-            opined, exchange = await self._judge_result(
-                turns, self._agent, instruction, exchange, shown, asks_model=level == 0
+            opined, result = await self._judge_result(
+                turns, self._agent, instruction, result, shown, asks_model=level == 0
             )
         verdict = await self._record_verdict(
             turns.attempt,
-            exchange,
+            result,
             opined,
             rungs=self._rungs,
             overruled=judgement.reason if judgement.passed else "",
             causes=(decision.entry,) if decision else (),
         )
-        own = Quotation("the panel", exchange.output[: self._policy.read_bytes], exchange.size)
+        own = Quotation("the panel", result.output[: self._policy.read_bytes], result.size)
         if findings is not None:
-            told = _quote_findings(self._task.id, findings)
-            own = Quotation("the panel", own.text + b"\n\n" + told.text, own.size + 2 + told.size)
+            quoted = _quote_findings(self._task.id, findings)
+            own = Quotation(
+                "the panel", own.text + b"\n\n" + quoted.text, own.size + 2 + quoted.size
+            )
         return verdict, self._rejected_prompt(first, own, instruction, opined)
 
     async def _decide_dissent(
-        self, exchange: model_calls.CallResult, findings: child_runs.PanelFindings
+        self, result: model_calls.CallResult, findings: child_runs.PanelFindings
     ) -> tuple[model_calls.CallResult, Decision | None]:
         """Return what a person decides about the answer of a panel that does not agree.
 
@@ -651,22 +655,22 @@ class TaskDriver:
         """
         subject, source = kinds.dissent_gate_subject(self._task.id), self._reply_source
         if DISSENT_GATE not in self._policy.gates and not (source and source.has_gate(subject)):
-            return exchange, None
+            return result, None
         # The reply is recorded first: a crash at the gate leads back to the same gate.
-        recorded = await self._caller.record_reply(exchange)
+        recorded = await self._caller.record_reply(result)
         if recorded is not None:
-            exchange = replace(exchange, unrecorded=())
+            result = replace(result, unrecorded=())
         cause = self._caller.strand.head or self._case.plan_entry
-        found = context.read_prefix(findings.text.chunks(), MAX_READ_BYTES)
-        said = "".join(f"{rejection}\n\n" for rejection in self._rejections)
-        shown = said.encode(errors="replace") + found
+        text = context.read_prefix(findings.text.chunks(), MAX_READ_BYTES)
+        rejections = "".join(f"{rejection}\n\n" for rejection in self._rejections)
+        shown = rejections.encode(errors="replace") + text
         # Nobody's silence overrules a panel, whatever default the run sets for its other gates.
         policy = self._policy.with_reject_default()
         decision = await pass_gate(self._ledger, self._case.run, subject, shown, policy, cause)
         if decision is None:
             self._caller.check_time()
             raise model_calls.TaskSuspended
-        return exchange, decision
+        return result, decision
 
     async def _call_child_run(
         self, turns: model_calls.StepNames, prompt: Prompt, panel: Panel | None

@@ -136,32 +136,36 @@ class ToolRunner:
 
         The first recorded step names the causes, so none remain once a tool was run.
         """
-        found = []
+        results = []
         for number, name in enumerate(self._policy.context, 1):
             use, tool = policy.ToolCall(name, question), self._policy.tools.get(name)
-            wish = _ToolRequest(f"context/{number}", use, tool, causes=causes, is_look=True)
-            found.append(self._quote_result(use, await self._run_read_only(wish)))
+            tool_request = _ToolRequest(f"context/{number}", use, tool, causes=causes, is_look=True)
+            results.append(self._quote_result(use, await self._run_read_only(tool_request)))
             causes = ()
-        return found, causes
+        return results, causes
 
-    async def _run_read_only(self, wish: "_ToolRequest") -> RecordedEntry:
+    async def _run_read_only(self, tool_request: "_ToolRequest") -> RecordedEntry:
         """Run a read-only tool, again if its worker died, up to `MAX_CHECK_ATTEMPTS` times."""
-        recorded, number = await self._run_once(wish), 1
+        recorded, number = await self._run_once(tool_request), 1
         while recorded.entry.facts.why is kinds.Why.LOST and number < MAX_CHECK_ATTEMPTS:
             number += 1
-            step = f"{wish.step}/{number}"
-            recorded = await self._run_once(replace(wish, step=step, number=number, causes=()))
+            step = f"{tool_request.step}/{number}"
+            recorded = await self._run_once(
+                replace(tool_request, step=step, number=number, causes=())
+            )
         return recorded
 
-    async def _run_once(self, wish: "_ToolRequest") -> RecordedEntry:
+    async def _run_once(self, tool_request: "_ToolRequest") -> RecordedEntry:
         """Run one tool call, or read its recorded outcome, and return the entry of the outcome.
 
         A later attempt that requests an effect that has succeeded gets the recorded result.
         """
         self._used += 1
-        strand, use, step = self._caller.strand, wish.use, wish.step
+        strand, use, step = self._caller.strand, tool_request.use, tool_request.step
         # A read-only tool runs anew each time: what it reads may have changed.
-        first = None if wish.is_look else self._first_intents.get((use, wish.number))
+        first = (
+            None if tool_request.is_look else self._first_intents.get((use, tool_request.number))
+        )
         intent = strand.replay_step(step)
         fresh, denials = intent is None, list[RecordedEntry]()
         if intent is None:
@@ -172,44 +176,48 @@ class ToolRunner:
             await self._caller.wait_while_paused()
             self._caller.check_time()
             gate = await self._pass_gate(
-                wish, is_new=first is None or first.hex() not in self._known_outcomes
+                tool_request, is_new=first is None or first.hex() not in self._known_outcomes
             )
             try:
-                intent, *denials = await self._record_intent(wish, first, gate)
+                intent, *denials = await self._record_intent(tool_request, first, gate)
             except CapReached:
                 # Of a sum: nothing was recorded, and a person decides.
-                gate = await self._ask_person(wish)
-                intent, *denials = await self._record_intent(wish, first, gate)
+                gate = await self._ask_person(tool_request)
+                intent, *denials = await self._record_intent(tool_request, first, gate)
         own = intent.leaf
         # The leaf of the first intent identifies the effect across attempts.  Tools get it as an
         # idempotency key.
         key = (
-            own if wish.is_look else self._first_intents.setdefault((use, wish.number), own)
+            own
+            if tool_request.is_look
+            else self._first_intents.setdefault((use, tool_request.number), own)
         ).hex()
         outcome = denials[0] if denials else strand.replay_step(f"{step}/outcome")
         if outcome is None and fresh:
-            outcome = await self._run_or_reuse(wish, key)
+            outcome = await self._run_or_reuse(tool_request, key)
         elif outcome is None:
             # Another worker recorded this intent and died: the tool may have been invoked.
             outcome = await self._record_lost(step)
-        if not wish.is_look and outcome.entry.facts.outcome is Outcome.INDETERMINATE:
+        if not tool_request.is_look and outcome.entry.facts.outcome is Outcome.INDETERMINATE:
             outcome = await self._resolve_indeterminate(step, intent, outcome)
         if outcome.entry.facts.outcome is Outcome.OK and not outcome.entry.facts.known:
             self._known_outcomes[key] = outcome
         return outcome
 
     async def _record_intent(
-        self, wish: "_ToolRequest", first: Hash | None, gate: "_ToolGateResult"
+        self, tool_request: "_ToolRequest", first: Hash | None, gate: "_ToolGateResult"
     ) -> tuple[RecordedEntry, ...]:
         """Record the intent, with its outcome if it is denied.  Raises `CapReached` of a sum."""
-        use, step = wish.use, wish.step
+        use, step = tool_request.use, tool_request.step
         body = Attachment("arguments", BytesContent(use.arguments.encode(errors="replace")))
         # Facts are part of the leaf, which cannot be erased.  So a tool name that an agent made up
         # is not recorded there.
-        name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
+        name = use.tool if tool_request.tool or use.tool in self._policy.tools else "unknown"
         facts = kinds.IntentFacts(name, first.hex() if first else "")
-        causes = gate.causes or wish.causes
-        intent = Draft(step=step, actor=wish.actor, facts=facts, parents=causes, bodies=(body,))
+        causes = gate.causes or tool_request.causes
+        intent = Draft(
+            step=step, actor=tool_request.actor, facts=facts, parents=causes, bodies=(body,)
+        )
         denials = []
         if gate.refusal:
             # In the commit of the intent: a crash cannot leave a denied intent without an outcome,
@@ -230,14 +238,14 @@ class ToolRunner:
             except BudgetSliceExhausted as refused:
                 await attempts.take_slice_async(refused)
 
-    async def _pass_gate(self, wish: "_ToolRequest", *, is_new: bool) -> "_ToolGateResult":
+    async def _pass_gate(self, tool_request: "_ToolRequest", *, is_new: bool) -> "_ToolGateResult":
         """Pass the gate of a tool call if a rule requires approval, before its intent is recorded.
 
         An effect whose earlier outcome is reused needs no second approval.  Raises `TaskSuspended`
         while the decision is pending.
         """
-        caller, use = self._caller, wish.use
-        if wish.tool is None or use.tool == DIGEST_TOOL or not is_new:
+        caller, use = self._caller, tool_request.use
+        if tool_request.tool is None or use.tool == DIGEST_TOOL or not is_new:
             return _ToolGateResult()
         if rule_for_use(self._policy.gate_rules, use.tool, self._lane, use.arguments) is None:
             subject = kinds.tool_gate_subject(caller.task, self._used)
@@ -245,7 +253,7 @@ class ToolRunner:
                 sums = await asyncio.to_thread(self._find_sums, use, subject)
                 if sums is not None:
                     return _ToolGateResult(sums=sums)
-        return await self._ask_person(wish)
+        return await self._ask_person(tool_request)
 
     def _find_sums(
         self, use: policy.ToolCall, subject: str
@@ -264,15 +272,15 @@ class ToolRunner:
         is_asked = self._ledger.store.last_entry(run, kinds.gate_strand(subject)) is not None
         return None if is_asked else sums
 
-    async def _ask_person(self, wish: "_ToolRequest") -> "_ToolGateResult":
+    async def _ask_person(self, tool_request: "_ToolRequest") -> "_ToolGateResult":
         """Open the gate of a tool call, or return its decision.  Raises `TaskSuspended`."""
-        caller, use = self._caller, wish.use
+        caller, use = self._caller, tool_request.use
         subject = kinds.tool_gate_subject(caller.task, self._used)
         if not self._may_wait:
             return _ToolGateResult(refusal="needs-approval")
         arguments = use.arguments.encode(errors="replace").decode()
         shown = msgspec.json.encode(_ShownToolCall(use.tool, arguments))
-        causes = wish.causes or (caller.strand.head or caller.allowed_by,)
+        causes = tool_request.causes or (caller.strand.head or caller.allowed_by,)
         decision = await pass_gate(
             self._ledger,
             caller.run_input.run,
@@ -286,34 +294,34 @@ class ToolRunner:
         refusal = "" if decision.answer is policy.Answer.APPROVE else "rejected"
         return _ToolGateResult((decision.entry,), refusal)
 
-    async def _run_or_reuse(self, wish: "_ToolRequest", key: str) -> RecordedEntry:
+    async def _run_or_reuse(self, tool_request: "_ToolRequest", key: str) -> RecordedEntry:
         """Invoke the tool, or reuse a known outcome of the same effect, and record the outcome."""
-        before, caller, step = self._known_outcomes.get(key), self._caller, wish.step
+        before, caller, step = self._known_outcomes.get(key), self._caller, tool_request.step
         if before is not None:
             facts = kinds.OutcomeFacts(Outcome.OK, known=before.leaf.hex())
             reply = ports.CallReply(Outcome.OK, self._stored_result(before))
-            return await self._record_outcome(step, facts, reply, wish.actor)
-        if wish.tool is None:
+            return await self._record_outcome(step, facts, reply, tool_request.actor)
+        if tool_request.tool is None:
             reply = ports.CallReply(Outcome.DENIED, why=kinds.Why.ERROR, code="no-such-tool")
         else:
-            arguments = BytesContent(wish.use.arguments.encode(errors="replace"))
-            run, task, name = caller.run_input.run, caller.task, wish.use.tool
-            deed = ports.ToolInvocation(
+            arguments = BytesContent(tool_request.use.arguments.encode(errors="replace"))
+            run, task, name = caller.run_input.run, caller.task, tool_request.use.tool
+            invocation = ports.ToolInvocation(
                 run=run, task=task, step=f"{step}/outcome", tool=name, arguments=arguments, key=key
             )
-            known = (
-                await asyncio.to_thread(caller.reply_source.find_outcome, deed)
+            reply_of_source = (
+                await asyncio.to_thread(caller.reply_source.find_outcome, invocation)
                 if caller.reply_source
                 else None
             )
-            if known is not None and known.why is kinds.Why.LOST:
+            if reply_of_source is not None and reply_of_source.why is kinds.Why.LOST:
                 return await self._record_lost(step)
-            reply = known or await self._invoke_tool(wish.tool, deed)
+            reply = reply_of_source or await self._invoke_tool(tool_request.tool, invocation)
         facts = kinds.OutcomeFacts(reply.outcome, reply.why, kinds.sanitize_name(reply.code))
-        return await self._record_outcome(step, facts, reply, wish.actor)
+        return await self._record_outcome(step, facts, reply, tool_request.actor)
 
     async def _invoke_tool(
-        self, tool: policy.ToolSpec, deed: ports.ToolInvocation
+        self, tool: policy.ToolSpec, invocation: ports.ToolInvocation
     ) -> ports.CallReply:
         """Invoke a tool, and return its reply.
 
@@ -323,7 +331,7 @@ class ToolRunner:
         caller = self._caller
         seconds = caller.seconds_left(tool.seconds + 1)
         try:
-            reply = await caller.run_until(caller.make_tool(tool).invoke(deed), seconds)
+            reply = await caller.run_until(caller.make_tool(tool).invoke(invocation), seconds)
             reply = reply or caller.cancelled_reply()
         except Exception as error:  # noqa: BLE001  recorded, and a person is asked
             return replace(model_calls.error_reply(error), outcome=Outcome.INDETERMINATE)
@@ -363,9 +371,9 @@ class ToolRunner:
         Raises `TaskSuspended` while the decision is pending.
         """
         caller = self._caller
-        found = caller.strand.replay_step(f"{step}/settled")
-        if found is not None:
-            return found
+        settled = caller.strand.replay_step(f"{step}/settled")
+        if settled is not None:
+            return settled
         shown = context.read_body(self._ledger, context.position_of(intent), "arguments")
         subject = f"effect/{caller.task}/{self._used}"
         decision = await pass_gate(
@@ -398,15 +406,15 @@ class ToolRunner:
             return asked
         question = asked.text.encode()
         ask = model_calls.CallSpec(asked.agent, build_prompt("", question), question=question)
-        exchange = await self._caller.make_call(turns, ask)
-        await self._caller.record_reply(exchange)
-        said = exchange.output[: self._policy.read_bytes]
-        return Quotation(f"{asked.agent}, {exchange.replied.outcome.value}", said, exchange.size)
+        result = await self._caller.make_call(turns, ask)
+        await self._caller.record_reply(result)
+        text = result.output[: self._policy.read_bytes]
+        return Quotation(f"{asked.agent}, {result.replied.outcome.value}", text, result.size)
 
 
 def receipts_of(ledger: Ledger, run: Run) -> tuple[Receipt, ...]:
     """Return the successful effects of a run; they can prove that a claimed action was done."""
-    found = []
+    receipts = []
     # Sorted, because the order of tasks depends on the order in which the run was folded, and every
     # worker must assign the same receipts to the same claims.
     for _, task in sorted(run.tasks.items()):
@@ -415,8 +423,8 @@ def receipts_of(ledger: Ledger, run: Run) -> tuple[Receipt, ...]:
             if done and use.outcome is not None and use.outcome_at is not None:
                 arguments = _read_shown(ledger, use.at, "arguments")
                 result = _read_shown(ledger, use.outcome_at, "result")
-                found.append(Receipt(use.outcome.hex(), use.intended.tool, arguments, result))
-    return tuple(found)
+                receipts.append(Receipt(use.outcome.hex(), use.intended.tool, arguments, result))
+    return tuple(receipts)
 
 
 def _read_shown(ledger: Ledger, at: Position, name: str) -> str:

@@ -109,7 +109,7 @@ class Kinds:
         self._by_facts = {kind.facts: kind for kind in self._kinds.values()}
         self._facts = {kind.name.encode(): kind.facts for kind in self}
         self._readers: dict[bytes, _FactsReader[Any]] = {}
-        self._known: dict[tuple[bytes, bytes], Any] = {}
+        self._cached_facts: dict[tuple[bytes, bytes], Any] = {}
 
     def __iter__(self) -> Iterator[Kind[Any]]:
         return iter(self._kinds.values())
@@ -142,8 +142,10 @@ class Kinds:
         An entry of an unknown kind, written by a later release, has raw facts.
         """
         kind = peek_kind(data)
-        known = kind in self._facts
-        entry = read_entry(data, (lambda facts: self._read_facts(kind, facts)) if known else None)
+        is_known = kind in self._facts
+        entry = read_entry(
+            data, (lambda facts: self._read_facts(kind, facts)) if is_known else None
+        )
         if entry.bodies:
             self._check_body_names(entry)
         return entry
@@ -153,7 +155,7 @@ class Kinds:
         plain = match_plain_entry(data)
         if plain is not None and len(data) <= MAX_ENTRY_SIZE:
             facts = plain.groups()
-            if facts in self._known or self.has_valid_facts(*facts):
+            if facts in self._cached_facts or self.has_valid_facts(*facts):
                 return True
         try:
             self.read(data)
@@ -163,7 +165,7 @@ class Kinds:
 
     def has_valid_facts(self, kind: bytes, facts: bytes) -> bool:
         """Return whether these bytes are the canonical encoding of facts of a known kind."""
-        if (kind, facts) in self._known:
+        if (kind, facts) in self._cached_facts:
             return True
         try:
             check_bytes(facts)
@@ -185,12 +187,12 @@ class Kinds:
     def _read_facts(self, kind: bytes, data: bytes) -> Any:  # noqa: ANN401  facts of this kind
         """Return the facts with these bytes, which occur often.  Raises `Malformed`."""
         key = (kind, data)
-        facts = self._known.get(key)
+        facts = self._cached_facts.get(key)
         if facts is None:
             facts = self._reader_of(kind).read(data)
-            if len(self._known) >= _MAX_CACHED_FACTS:
-                self._known.clear()
-            self._known[key] = facts
+            if len(self._cached_facts) >= _MAX_CACHED_FACTS:
+                self._cached_facts.clear()
+            self._cached_facts[key] = facts
         return facts
 
     def write(self, entry: Entry[Any]) -> bytes:

@@ -89,7 +89,7 @@ def find_redaction_fault(
     return None
 
 
-def find_rule_fault(entry: Entry[Any], order: HoldOrder) -> str | None:
+def find_rule_fault(entry: Entry[Any], hold_order: HoldOrder) -> str | None:
     """Return what is wrong with the rule that a redaction names at its place in the log, or None.
 
     Without that rule in the log, whoever made the eraser believe in one could have erased anything.
@@ -97,7 +97,7 @@ def find_rule_fault(entry: Entry[Any], order: HoldOrder) -> str | None:
     facts = entry.facts
     if not isinstance(facts, RedactionV3Facts) or next(redacted_bodies(entry), None) is None:
         return None
-    if facts.reason is not RedactionReason.RETENTION or order.has_rule(facts.rule):
+    if facts.reason is not RedactionReason.RETENTION or hold_order.has_rule(facts.rule):
         return None
     return f"it erases by the rule for {facts.rule or 'nothing'}, which was not in force"
 

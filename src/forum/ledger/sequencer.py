@@ -62,8 +62,8 @@ class ReadableEntries:
         self, rows: Sequence[ports.EntryRow], leaves: Sequence[bytes]
     ) -> ports.EntryRow | None:
         """Return the first of these entries that cannot be read, or None."""
-        known, pairs = self._leaves, zip(rows, leaves, strict=True)
-        unread = (row for row, leaf in pairs if leaf not in known)
+        own_leaves, pairs = self._leaves, zip(rows, leaves, strict=True)
+        unread = (row for row, leaf in pairs if leaf not in own_leaves)
         return next((row for row in unread if not self.is_readable(row.data)), None)
 
 
@@ -425,8 +425,8 @@ class Publisher:
         head = self._store.head()
         if last is None and stored is not None:
             raise errors.GuardMissing(self._store.origin, tlog.parse_checkpoint(stored).size)
-        known = self._find_known(last, stored)
-        if last is not None and self._continues(last, head, known):
+        tree_of_guard = self._find_known(last, stored)
+        if last is not None and self._continues(last, head, tree_of_guard):
             # The tree is already signed.  After a crash between guard and store, the note is only
             # in the guard: store it now.
             if stored is None or tlog.parse_checkpoint(stored).size != head.size:
@@ -436,8 +436,10 @@ class Publisher:
         self._check_key(last)
         ends: Mapping[str, tuple[int, str]] = {}
         if self._keys is not None or self._control is not None:
-            start = known.size if known else self._find_signed_size(last, stored, head)
-            tree = known or tlog.Tree.load(start, self._store.read_tile)
+            start = (
+                tree_of_guard.size if tree_of_guard else self._find_signed_size(last, stored, head)
+            )
+            tree = tree_of_guard or tlog.Tree.load(start, self._store.read_tile)
             grown, ends = self._check_rows(tree, head)
             if grown.root() != head.root:
                 if last is not None:
@@ -641,14 +643,14 @@ class Publisher:
         if last and not any(s.claims_key(key) for s in signatures for key in self._own):
             raise errors.LogKeyRetired(self._store.origin)
 
-    def _continues(self, last: bytes, head: ports.TreeHead, known: tlog.Tree | None = None) -> bool:
+    def _continues(self, last: bytes, head: ports.TreeHead, tree: tlog.Tree | None = None) -> bool:
         """Return whether the tree is the one last signed.
 
         Raises `RollbackDetected` if it does not continue the tree last signed.  A larger tree is
         not compared where that one is known: the check of the rows grows it, and shows the same.
         """
         signed = tlog.parse_checkpoint(last)
-        is_shown_later = known is not None and head.size > signed.size
+        is_shown_later = tree is not None and head.size > signed.size
         if not is_shown_later and not is_continued(self._store, signed, head):
             raise errors.RollbackDetected(self._store.origin, signed.size, head.size)
         return signed.size == head.size

@@ -162,26 +162,28 @@ class WriterContext(msgspec.Struct, frozen=True):
 
     def read_entries(self, run: str, strand: str, start: int = 0) -> Iterable[RecordedEntry]:
         """Return the entries of a strand from a position on, remembered or stored."""
-        known = self.memory.read(run, strand, start) if self.memory else None
-        if known is not None:
-            return known
+        remembered = self.memory.read(run, strand, start) if self.memory else None
+        if remembered is not None:
+            return remembered
         return map(self.parse, self.store.read_strand(run, strand, start))
 
     def last_entry(self, run: str, strand: str) -> RecordedEntry | None:
         """Return the last entry of a strand, remembered or stored, or None if it has none."""
-        known = self.memory.read(run, strand, -1) if self.memory else None
-        if known is not None:
-            return known[0] if known else None
+        remembered = self.memory.read(run, strand, -1) if self.memory else None
+        if remembered is not None:
+            return remembered[0] if remembered else None
         data = self.store.last_entry(run, strand)
         return None if data is None else self.parse(data)
 
     def last_entries(self, run: str, strands: Sequence[str]) -> list[RecordedEntry | None]:
         """Return the last entry of each of some strands; those in the store in one statement."""
-        known = [self.memory.read(run, name, -1) if self.memory else None for name in strands]
-        missing = [(run, name) for name, last in zip(strands, known, strict=True) if last is None]
+        remembered = [self.memory.read(run, name, -1) if self.memory else None for name in strands]
+        missing = [
+            (run, name) for name, last in zip(strands, remembered, strict=True) if last is None
+        ]
         stored = iter(self.store.last_entries(missing)) if missing else iter(())
         ends: list[RecordedEntry | None] = []
-        for last in known:
+        for last in remembered:
             if last is not None:
                 ends.append(last[0] if last else None)
             else:
@@ -195,8 +197,8 @@ class WriterContext(msgspec.Struct, frozen=True):
 
     def strands(self, run: str) -> Sequence[str]:
         """Return the names of the strands of a run, remembered or stored."""
-        known = self.memory.strands(run) if self.memory else None
-        return self.store.strands(run) if known is None else known
+        remembered = self.memory.strands(run) if self.memory else None
+        return self.store.strands(run) if remembered is None else remembered
 
     def remembers(self, run: str) -> bool:
         """Return whether all entries of a run are remembered that clients do not append."""
@@ -226,14 +228,20 @@ class Strand:
     """A writer's view of one strand: recorded steps are replayed first, then new ones appended."""
 
     def __init__(
-        self, pen: WriterContext, run: str, name: str, *, at_end: bool = False, new: bool = False
+        self,
+        context: WriterContext,
+        run: str,
+        name: str,
+        *,
+        at_end: bool = False,
+        new: bool = False,
     ) -> None:
-        if pen.mask.has_secret(f"{run}/{name}".encode(errors="replace")):
+        if context.mask.has_secret(f"{run}/{name}".encode(errors="replace")):
             # A name cannot be masked, because readers find the strand by it.
             raise errors.Malformed(
-                "strand", f"a secret in its name: {pen.mask.mask_label(f'{run}/{name}')}"
+                "strand", f"a secret in its name: {context.mask.mask_label(f'{run}/{name}')}"
             )
-        self._pen, self.run, self.name = pen, run, name
+        self._context, self.run, self.name = context, run, name
         self._recorded: list[RecordedEntry] = []
         self._played = 0
         self._n, self._head = 0, ""
@@ -244,10 +252,10 @@ class Strand:
 
     @classmethod
     def following(
-        cls, pen: WriterContext, run: str, name: str, last: RecordedEntry | None
+        cls, context: WriterContext, run: str, name: str, last: RecordedEntry | None
     ) -> "Strand":
         """Return a strand positioned after its last entry, which the caller has read."""
-        strand = cls(pen, run, name, new=True)
+        strand = cls(context, run, name, new=True)
         strand._move_behind(last)
         return strand
 
@@ -274,7 +282,7 @@ class Strand:
         """
         if self._played == len(self._recorded):
             return None
-        record, step = self._recorded[self._played], self._pen.mask.mask_label(step)
+        record, step = self._recorded[self._played], self._context.mask.mask_label(step)
         if record.entry.step != step:
             raise errors.StepMismatch(str(self._position(record.entry.n)), record.entry.step, step)
         self._played += 1
@@ -290,7 +298,7 @@ class Strand:
         if not records:
             return ()
         try:
-            self._pen.append(records)
+            self._context.append(records)
         except errors.PositionTaken:
             return self._adopt_existing(drafts)
         return self._finish_append(written)
@@ -301,7 +309,7 @@ class Strand:
         if not records:
             return ()
         try:
-            await self._pen.append_async(records)
+            await self._context.append_async(records)
         except errors.PositionTaken:
             return self._adopt_existing(drafts)
         return self._finish_append(written)
@@ -314,7 +322,7 @@ class Strand:
         """
         records, written = self._prepare(drafts)
         try:
-            self._pen.append(records)
+            self._context.append(records)
         except errors.PositionTaken:
             self._check_own_commit(written)
         return self._finish_append(written)
@@ -323,7 +331,7 @@ class Strand:
         """Append like `append_exclusive`, without blocking other tasks."""
         records, written = self._prepare(drafts)
         try:
-            await self._pen.append_async(records)
+            await self._context.append_async(records)
         except errors.PositionTaken:
             self._check_own_commit(written)
         return self._finish_append(written)
@@ -333,14 +341,14 @@ class Strand:
 
         They are if the commit succeeded and only its acknowledgement was lost.
         """
-        self._pen.forget(self.run)
-        there = self._pen.store.read_strand(self.run, self.name, self._n)
+        self._context.forget(self.run)
+        there = self._context.store.read_strand(self.run, self.name, self._n)
         leaves = [leaf_of(data) for data in islice(there, len(written))]
         if leaves != [record.leaf for record in written]:
             raise errors.ConcurrentUpdate(f"strand {self.run}/{self.name}")
 
     def _finish_append(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
-        self._pen.remember(written)
+        self._context.remember(written)
         return self._advance(written)
 
     def _advance(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
@@ -355,8 +363,8 @@ class Strand:
         Raises `StepMismatch` if recorded steps have not been replayed yet.
         """
         # Mask before encoding: neither the hash nor the stored bytes may depend on a secret.
-        if self._pen.mask:
-            drafts = [_mask_draft(draft, self._pen.mask) for draft in drafts]
+        if self._context.mask:
+            drafts = [_mask_draft(draft, self._context.mask) for draft in drafts]
         if drafts and self._played < len(self._recorded):
             ahead = self._recorded[self._played].entry
             raise errors.StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
@@ -364,11 +372,11 @@ class Strand:
         for n, draft in enumerate(drafts, self._n):
             bodies = self._salt_bodies(draft.bodies) if draft.bodies else ()
             entry = self._entry(n, prev, draft, bodies)
-            data = self._pen.kinds.write(entry)
+            data = self._context.kinds.write(entry)
             if not data.isascii():  # only texts in facts can be of other characters
                 # What nobody sees, or what turns the figures beside it around, is made visible.
                 entry = replace(entry, facts=change_texts(entry.facts, replace_hidden))
-                data = self._pen.kinds.write(entry)
+                data = self._context.kinds.write(entry)
             leaf = leaf_of(data)
             position = self._position(n)
             records.append(
@@ -378,7 +386,7 @@ class Strand:
                     leaf=leaf,
                     bodies=bodies,
                     effects=self._tag_effects(draft.effects, n, leaf),
-                    tag=self._pen.tag_entry(position, data),
+                    tag=self._context.tag_entry(position, data),
                 )
             )
             written.append(RecordedEntry(leaf, entry))
@@ -396,7 +404,7 @@ class Strand:
         self, effects: tuple[ports.Effect, ...], n: int, leaf: Hash
     ) -> tuple[ports.Effect, ...]:
         """Return the effects of an entry with tags, which reveal later edits of the database."""
-        keys = self._pen.tags
+        keys = self._context.tags
         if keys is None:
             return effects
         if self.run == LOG_RUN and self.name in TAGGED_STRANDS:
@@ -410,18 +418,20 @@ class Strand:
         )
 
     def _entry(self, n: int, prev: str, draft: Draft, bodies: tuple[Body, ...]) -> Entry[Any]:
-        pen, facts = self._pen, draft.facts
+        context, facts = self._context, draft.facts
         parents = tuple([parent.hex() for parent in draft.parents]) if draft.parents else ()
         commitments = {body.name: body.commitment() for body in bodies}
-        kind = pen.kinds.kind_of(facts).name
-        place = (FORMAT, pen.store.origin, self.run, self.name, n, prev, draft.step)
-        return Entry(*place, pen.read_date(), draft.actor, kind, parents, facts, commitments)
+        kind = context.kinds.kind_of(facts).name
+        place = (FORMAT, context.store.origin, self.run, self.name, n, prev, draft.step)
+        return Entry(*place, context.read_date(), draft.actor, kind, parents, facts, commitments)
 
     def _salt_bodies(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
         names = sorted(attachment.name for attachment in attachments)
         if len(set(names)) != len(names):
             raise errors.Malformed("draft", f"two bodies of one name: {', '.join(names)}")
-        bodies = [Body(a.name, a.type, a.content, a.salt or self._pen.salts()) for a in attachments]
+        bodies = [
+            Body(a.name, a.type, a.content, a.salt or self._context.salts()) for a in attachments
+        ]
         return tuple(sorted(bodies, key=lambda body: body.name))
 
     def _adopt_existing(self, drafts: Sequence[Draft]) -> tuple[RecordedEntry, ...]:
@@ -429,7 +439,7 @@ class Strand:
 
         Raises `StepMismatch` or `ConcurrentUpdate` if they are not the steps of these drafts.
         """
-        self._pen.forget(self.run)
+        self._context.forget(self.run)
         self._load()
         records = []
         for draft in drafts:
@@ -443,7 +453,7 @@ class Strand:
 
     def _skip_to_end(self) -> None:
         """Position this writer after the last entry, without loading the others."""
-        self._move_behind(self._pen.last_entry(self.run, self.name))
+        self._move_behind(self._context.last_entry(self.run, self.name))
 
     def _move_behind(self, last: RecordedEntry | None) -> None:
         if last is not None:
@@ -451,7 +461,7 @@ class Strand:
 
     def _load(self) -> None:
         """Load the stored entries after the last one that this writer knows."""
-        for recorded in self._pen.read_entries(self.run, self.name, self._n):
+        for recorded in self._context.read_entries(self.run, self.name, self._n):
             self._recorded.append(recorded)
             self._n, self._head = recorded.entry.n + 1, recorded.leaf.hex()
 

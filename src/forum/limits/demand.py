@@ -23,17 +23,17 @@ def divide_by_demand(total: int, demands: Sequence[Demand]) -> list[int]:
     left, weight = total, sum(demand.weight for demand in demands)
     # By rising demand for each unit of weight: whoever wants less than its part leaves the rest to
     # those that follow.
-    order = sorted(range(len(demands)), key=lambda i: demands[i].wanted / demands[i].weight)
-    for place, i in enumerate(order):
+    ranked = sorted(range(len(demands)), key=lambda i: demands[i].wanted / demands[i].weight)
+    for place, i in enumerate(ranked):
         wanted = demands[i].wanted
         if wanted * weight > left * demands[i].weight:
-            rest = order[place:]
+            rest = ranked[place:]
             for j, part in zip(rest, _apportion(left, demands, rest), strict=True):
                 shares[j] = part
             left = 0
             break
         shares[i], left, weight = wanted, left - wanted, weight - demands[i].weight
-    for i, part in zip(order, _apportion(left, demands, order), strict=True):
+    for i, part in zip(ranked, _apportion(left, demands, ranked), strict=True):
         shares[i] += part
     return [max(1, share) for share in shares]
 

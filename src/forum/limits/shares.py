@@ -135,7 +135,7 @@ class FairSlots:
 
     def _give_turns(self) -> None:
         while self._free:
-            ledgers = (one for one in self._waiting if self._held[one] < self._most)
+            ledgers = (ledger for ledger in self._waiting if self._held[ledger] < self._most)
             ledger = next(ledgers, None)
             if ledger is None:
                 return

@@ -47,7 +47,7 @@ def _inspect_program(agent: policy.Command) -> AgentInspection:
     missing = [
         f"there is no program {name!r} on this machine" for name in names if not shutil.which(name)
     ]
-    told = "; ".join(missing)
+    faults = "; ".join(missing)
     # One program of several is enough, and it is the one that will answer.
     is_usable = len(missing) < len(names)
     return AgentInspection(
@@ -55,8 +55,8 @@ def _inspect_program(agent: policy.Command) -> AgentInspection:
         model_of(agent),
         next(filter(shutil.which, names), names[0]),
         call_usd=agent.usd,
-        problem="" if is_usable else told,
-        warning=told if is_usable else "",
+        problem="" if is_usable else faults,
+        warning=faults if is_usable else "",
     )
 
 

@@ -142,24 +142,26 @@ def find_difference(first: str, second: str) -> str:
 
     The rules are `number`, `unit`, `date`, `opposite`, `negation` and `name`.
     """
-    one, other = _split_prefixes(_read_words(first), _read_words(second))
-    if _disagree(one.numbers, other.numbers):
+    first_words, second_words = _split_prefixes(_read_words(first), _read_words(second))
+    if _disagree(first_words.numbers, second_words.numbers):
         return "number"
-    if _disagree(one.units, other.units):
+    if _disagree(first_words.units, second_words.units):
         return "unit"
-    if _disagree(one.calendar, other.calendar):
+    if _disagree(first_words.calendar, second_words.calendar):
         return "date"
-    (sides, negated), (other_sides, other_negated) = one.polarity(), other.polarity()
+    (sides, negated), (other_sides, other_negated) = first_words.polarity(), second_words.polarity()
     shared = sides.keys() & other_sides.keys()
     if any(sides[axis] * other_sides[axis] < 0 for axis in shared):
         return "opposite"
     # A negation tells something only if the other answer has the negated word, too.
-    if (negated - other_negated) & other.stems or (other_negated - negated) & one.stems:
+    if (negated - other_negated) & second_words.stems or (
+        other_negated - negated
+    ) & first_words.stems:
         return "negation"
-    return "name" if _has_other_names(one, other) else ""
+    return "name" if _has_other_names(first_words, second_words) else ""
 
 
-def _split_prefixes(one: _Words, other: _Words) -> tuple[_Words, _Words]:
+def _split_prefixes(first: _Words, second: _Words) -> tuple[_Words, _Words]:
     """Write "ineffective" as "not effective" if the other answer has "effective"."""
 
     def split(words: tuple[str, ...], others: frozenset[str]) -> tuple[str, ...]:
@@ -172,8 +174,8 @@ def _split_prefixes(one: _Words, other: _Words) -> tuple[_Words, _Words]:
         return tuple(parts)
 
     return (
-        msgspec.structs.replace(one, words=split(one.words, frozenset(other.words))),
-        msgspec.structs.replace(other, words=split(other.words, frozenset(one.words))),
+        msgspec.structs.replace(first, words=split(first.words, frozenset(second.words))),
+        msgspec.structs.replace(second, words=split(second.words, frozenset(first.words))),
     )
 
 
@@ -182,9 +184,9 @@ def _disagree(first: frozenset[str], second: frozenset[str]) -> bool:
     return bool(first - second) and bool(second - first)
 
 
-def _has_other_names(one: _Words, other: _Words) -> bool:
+def _has_other_names(first: _Words, second: _Words) -> bool:
     """Return whether each answer names something that the other does not mention at all."""
-    return _lacks_name(one.names, other.words) and _lacks_name(other.names, one.words)
+    return _lacks_name(first.names, second.words) and _lacks_name(second.names, first.words)
 
 
 def _lacks_name(names: frozenset[str], words: tuple[str, ...]) -> bool:
@@ -202,15 +204,21 @@ def find_replaced_words(first: str, second: str) -> tuple[str, str] | None:
     "Invest in solar panels" and "invest in wind turbines" are near each other because all the
     other words are the same, and yet the answer is in the words that are not.
     """
-    one, other = _read_words(first).content, _read_words(second).content
-    stems, other_stems = [_stem(word) for word in one], [_stem(word) for word in other]
+    first_words, second_words = _read_words(first).content, _read_words(second).content
+    stems, other_stems = (
+        [_stem(word) for word in first_words],
+        [_stem(word) for word in second_words],
+    )
     start = _count_equal(zip(stems, other_stems, strict=False))
     rest = min(len(stems), len(other_stems)) - start
     end = min(rest, _count_equal(zip(reversed(stems), reversed(other_stems), strict=False)))
-    replaced = one[start : len(one) - end], other[start : len(other) - end]
+    replaced = (
+        first_words[start : len(first_words) - end],
+        second_words[start : len(second_words) - end],
+    )
     if not start + end or not all(0 < len(words) <= _MAX_REPLACED for words in replaced):
         return None
-    if {*stems[start : len(one) - end]} & {*other_stems[start : len(other) - end]}:
+    if {*stems[start : len(first_words) - end]} & {*other_stems[start : len(second_words) - end]}:
         return None  # the same words in another order
     first, second = (" ".join(words) for words in replaced)
     return None if _take_same_side(first, second) else (first, second)
@@ -224,8 +232,10 @@ def _take_same_side(first: str, second: str) -> bool:
 
 def have_equal_words(first: str, second: str) -> bool:
     """Return whether two answers have the same words, but for articles, auxiliaries and endings."""
-    one, other = _read_words(first).content, _read_words(second).content
-    return bool(one) and [_stem(word) for word in one] == [_stem(word) for word in other]
+    first_words, second_words = _read_words(first).content, _read_words(second).content
+    return bool(first_words) and [_stem(word) for word in first_words] == [
+        _stem(word) for word in second_words
+    ]
 
 
 def _count_equal(pairs: Iterable[tuple[str, str]]) -> int:

@@ -195,10 +195,12 @@ _UPDATE_ADVICE: Final = "update it, or write the command that you use with cmd"
 
 def _advise_update(spec: Command, errors: bytes) -> str:
     """Return what to do where a program does not know an option, or ""."""
-    known = cli_agent_of(spec)
-    if known is None or not re.search(rb"unknown (option|argument)|unexpected argument", errors):
+    cli_agent = cli_agent_of(spec)
+    if cli_agent is None or not re.search(
+        rb"unknown (option|argument)|unexpected argument", errors
+    ):
         return ""
-    return f"this version lacks an option: npm install -g {known.package}"
+    return f"this version lacks an option: npm install -g {cli_agent.package}"
 
 
 def _add_error(reply: CallReply, line: str) -> CallReply:

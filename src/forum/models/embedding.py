@@ -38,13 +38,13 @@ class MiniLM:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Return one row per text."""
-        found = np.empty((len(texts), DIMENSIONS), np.float32)
+        rows_of_texts = np.empty((len(texts), DIMENSIONS), np.float32)
         ids = [self._tokens.encode(text) for text in texts]
         # Texts of equal length form a batch, so that no padding and no mask is needed.
         by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         for rows in _batches(by_length, ids):
-            found[rows] = self._forward(np.array([ids[row] for row in rows]))
-        return found
+            rows_of_texts[rows] = self._forward(np.array([ids[row] for row in rows]))
+        return rows_of_texts
 
     def _forward(self, ids: NDArray[np.int64]) -> Floats:
         w = self._weights

@@ -47,10 +47,10 @@ def register_function(group: str, name: str, function: Callable[..., Any]) -> No
 
 def pin_entry(group: str, entry: PythonEntry) -> PythonEntry:
     """Return an entry with its distribution and version, if a distribution registers its name."""
-    found = _find_entry_point(group, entry.name)
-    if found is None or found.dist is None:
+    entry_point = _find_entry_point(group, entry.name)
+    if entry_point is None or entry_point.dist is None:
         return entry
-    return PythonEntry(entry.name, found.dist.name, found.dist.version)
+    return PythonEntry(entry.name, entry_point.dist.name, entry_point.dist.version)
 
 
 def find_extension_problem(agent: Extension) -> str:
@@ -120,9 +120,9 @@ class FunctionModel:
         replies: list[FunctionReply] = []
         reply = await _call(self._function, (prompt,), self._spec.options, call.seconds, replies)
         spent = Amount(self._spec.usd, self._spec.tokens, 1)
-        said = replies[0] if replies else FunctionReply("")
+        function_reply = replies[0] if replies else FunctionReply("")
         try:
-            spent = said.spent(spent)
+            spent = function_reply.spent(spent)
         except (ValueError, TypeError, errors.UnknownPrice) as error:
             reply = _failure("reply", f"forum.Reply: {error}", reply.milliseconds)
         return CallReply(
@@ -133,8 +133,10 @@ class FunctionModel:
             why=reply.why,
             code=reply.code,
             error=reply.error,
-            input_tokens=min(said.tokens[0], spent.tokens) if said.tokens else 0,
-            model=plain_name(said.model),
+            input_tokens=min(function_reply.tokens[0], spent.tokens)
+            if function_reply.tokens
+            else 0,
+            model=plain_name(function_reply.model),
         )
 
 

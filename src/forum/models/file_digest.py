@@ -53,10 +53,10 @@ def _digest_file(path: str, over: Event) -> str:
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError(f"{path} is not a regular file")
-        found, size = hashlib.sha256(), 0
+        digest, size = hashlib.sha256(), 0
         while not over.is_set() and (piece := file.read(_CHUNK_BYTES)):
             size += len(piece)
             if size > MAX_FILE_BYTES:
                 raise ValueError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-            found.update(piece)
-        return f"sha256:{found.hexdigest()} {size}"
+            digest.update(piece)
+        return f"sha256:{digest.hexdigest()} {size}"

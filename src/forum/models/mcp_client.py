@@ -87,26 +87,32 @@ async def call_tool(
     servers: TaskServers,
 ) -> CallReply:
     """Call a tool once, until a deadline on the event loop's clock."""
-    began, talk, failed = time.monotonic_ns(), _Conversation(), CallReply(Outcome.INDETERMINATE)
+    began, conversation, failed = (
+        time.monotonic_ns(),
+        _Conversation(),
+        CallReply(Outcome.INDETERMINATE),
+    )
     meta = cast("mcp_types.RequestParamsMeta", {IDEMPOTENCY_META_KEY: invocation.key})
     params = mcp_types.CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
     try:
         async with (
             asyncio.timeout_at(deadline),
-            _connect(target, talk, invocation, servers) as session,
+            _connect(target, conversation, invocation, servers) as session,
         ):
             if _HEADER_MARK in msgspec.json.encode(tool.schema):
                 await _list_tools(session)  # tells the SDK which arguments go into headers
             # Set before the request is sent: from here on the effect may happen, whatever fails.
             # The status is reset, because so far it is that of the handshake.
-            talk.asked, talk.status = True, 0
+            conversation.asked, conversation.status = True, 0
             request = mcp_types.CallToolRequest(params=params)
-            talk.answer = await session.send_request(request, _answer)
+            conversation.answer = await session.send_request(request, _answer)
     except Exception as error:  # noqa: BLE001  # any error means that the call was not answered
-        failed = _failure_reply(_first_error(error), talk)
+        failed = _failure_reply(_first_error(error), conversation)
     # An error while the session is closed does not invalidate an answer that was received.
-    reply = failed if talk.answer is None else _answer_reply(talk.answer)
-    details = b"\n".join(filter(None, (b"".join(reply.error.chunks()), bytes(talk.output.errors))))
+    reply = failed if conversation.answer is None else _answer_reply(conversation.answer)
+    details = b"\n".join(
+        filter(None, (b"".join(reply.error.chunks()), bytes(conversation.output.errors)))
+    )
     milliseconds = (time.monotonic_ns() - began) // 1_000_000
     return replace(
         reply, error=BytesContent(details[: mcp_stdio.MAX_STDERR_BYTES]), milliseconds=milliseconds
@@ -115,13 +121,15 @@ async def call_tool(
 
 async def list_server_tools(name: str, target: McpTarget, seconds: float) -> list[mcp_types.Tool]:
     """Return the tools of a server.  Raises `ServerUnusable`."""
-    talk = _Conversation()
+    conversation = _Conversation()
     try:
-        async with asyncio.timeout(seconds), _open_session(target, talk, {}) as session:
+        async with asyncio.timeout(seconds), _open_session(target, conversation, {}) as session:
             return await _list_tools(session)
     except Exception as error:  # noqa: BLE001  # raised again as `ServerUnusable`
-        failed = _failure_reply(_first_error(error), talk)
-    details = b"; ".join(filter(None, (b"".join(failed.error.chunks()), bytes(talk.output.errors))))
+        failed = _failure_reply(_first_error(error), conversation)
+    details = b"; ".join(
+        filter(None, (b"".join(failed.error.chunks()), bytes(conversation.output.errors)))
+    )
     advice = (
         "check its url and key_env" if target.server.url else "run its argv by hand to see more"
     )
@@ -130,27 +138,27 @@ async def list_server_tools(name: str, target: McpTarget, seconds: float) -> lis
 
 
 async def _list_tools(session: ClientSession) -> list[mcp_types.Tool]:
-    found: list[mcp_types.Tool] = []
+    tools: list[mcp_types.Tool] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
-        found += page.tools
+        tools += page.tools
         cursor = page.next_cursor
-        if len(found) > MAX_TOOLS:
+        if len(tools) > MAX_TOOLS:
             break
         if cursor is None:
-            return found
-    raise ValueError(f"its list of tools does not end: {len(found)} so far")
+            return tools
+    raise ValueError(f"its list of tools does not end: {len(tools)} so far")
 
 
 @asynccontextmanager
 async def _connect(
-    target: McpTarget, talk: _Conversation, invocation: ToolInvocation, servers: TaskServers
+    target: McpTarget, conversation: _Conversation, invocation: ToolInvocation, servers: TaskServers
 ) -> AsyncIterator[ClientSession]:
     """Yield a session for one call: a new one, or that of the task if the server is a program."""
     variables = task_variables(invocation)
     if target.server.url:
-        async with _open_session(target, talk, variables) as client_session:
+        async with _open_session(target, conversation, variables) as client_session:
             yield client_session
         return
 
@@ -158,23 +166,23 @@ async def _connect(
         return _open_session(target, _Conversation(output), variables)
 
     async with servers.connect(target.server, open_program) as session:
-        talk.output = session.output
+        conversation.output = session.output
         try:
             yield await session.wait_until_open()
-            session.is_answered = talk.answer is not None
+            session.is_answered = conversation.answer is not None
         except MCPError as error:
-            session.is_answered = talk.asked and error.code not in _NO_ANSWER
+            session.is_answered = conversation.asked and error.code not in _NO_ANSWER
             raise
 
 
 @asynccontextmanager
 async def _open_session(
-    target: McpTarget, talk: _Conversation, variables: Mapping[str, str]
+    target: McpTarget, conversation: _Conversation, variables: Mapping[str, str]
 ) -> AsyncIterator[ClientSession]:
     server, sandbox = target.server, target.sandbox
     async with AsyncExitStack() as stack:
         if server.url:
-            http = await stack.enter_async_context(_make_http_client(target, talk))
+            http = await stack.enter_async_context(_make_http_client(target, conversation))
             streams = streamable_http_client(
                 server.url, http_client=http, max_sse_event_size=MAX_CONVERSATION_BYTES
             )
@@ -189,12 +197,12 @@ async def _open_session(
                 if sandbox
                 else allowed_environment(server.env, target.rules, **variables)
             )
-            streams = mcp_stdio.open_stdio(argv, environment, talk.output)
+            streams = mcp_stdio.open_stdio(argv, environment, conversation.output)
         client = await stack.enter_async_context(Client(streams, cache=None))
         yield client.session
 
 
-def _make_http_client(target: McpTarget, talk: _Conversation) -> httpx2.AsyncClient:
+def _make_http_client(target: McpTarget, conversation: _Conversation) -> httpx2.AsyncClient:
     """Return a client that records the last status and limits the size of responses."""
 
     async def before(request: httpx2.Request) -> None:
@@ -203,12 +211,12 @@ def _make_http_client(target: McpTarget, talk: _Conversation) -> httpx2.AsyncCli
 
     async def after(response: httpx2.Response) -> None:
         if response.request.method == "POST":
-            talk.status = response.status_code
+            conversation.status = response.status_code
         # A compressed body could expand to a thousand times the
         # size that we count.  The request accepts only `identity`.
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError("the answer is compressed, but only identity was accepted")
-        response.stream = _BoundedStream(response.stream, talk.output)
+        response.stream = _BoundedStream(response.stream, conversation.output)
 
     return httpx2.AsyncClient(
         verify=system_ssl_context(),
@@ -254,32 +262,40 @@ def _first_error(error: BaseException) -> BaseException:
     return _first_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _failure_reply(error: BaseException, talk: _Conversation) -> CallReply:
+def _failure_reply(error: BaseException, conversation: _Conversation) -> CallReply:
     """Return the outcome of a call that was not answered."""
     message = str(error) or type(error).__name__
-    unknown = Outcome.INDETERMINATE if talk.asked else Outcome.FAILED
-    if talk.output.too_much:
+    unknown = Outcome.INDETERMINATE if conversation.asked else Outcome.FAILED
+    if conversation.output.too_much:
         return _error_reply(unknown, Why.OVERSIZE, "oversize", "its output exceeds the limit")
     if isinstance(error, TimeoutError):
-        outcome = Outcome.TIMEOUT if talk.asked else Outcome.FAILED
-        code = "" if talk.asked else "connect"
+        outcome = Outcome.TIMEOUT if conversation.asked else Outcome.FAILED
+        code = "" if conversation.asked else "connect"
         return _error_reply(outcome, Why.DEADLINE, code, "it took too long")
     if isinstance(error, ServerTokenMissing):
         return _error_reply(Outcome.DENIED, Why.ERROR, "no-key", message)
-    if talk.status >= 300:
-        return _error_reply(_outcome_of_status(talk), Why.ERROR, f"http {talk.status}", message)
-    if isinstance(error, MCPError) and talk.asked and error.code not in _NO_ANSWER:
+    if conversation.status >= 300:
+        return _error_reply(
+            _outcome_of_status(conversation), Why.ERROR, f"http {conversation.status}", message
+        )
+    if isinstance(error, MCPError) and conversation.asked and error.code not in _NO_ANSWER:
         # The agent sees the output, so that it can correct its arguments.
         failed = _error_reply(Outcome.FAILED, Why.ERROR, f"rpc {error.code}", message)
         return replace(failed, output=failed.error)
-    return _error_reply(unknown, Why.ERROR, "no-answer" if talk.asked else "connect", message)
+    return _error_reply(
+        unknown, Why.ERROR, "no-answer" if conversation.asked else "connect", message
+    )
 
 
-def _outcome_of_status(talk: _Conversation) -> Outcome:
+def _outcome_of_status(conversation: _Conversation) -> Outcome:
     """Return the outcome for a status; after a gateway's 502 the effect may have happened."""
-    if talk.status in (401, 403):
+    if conversation.status in (401, 403):
         return Outcome.DENIED
-    return Outcome.INDETERMINATE if talk.asked and talk.status >= 500 else Outcome.FAILED
+    return (
+        Outcome.INDETERMINATE
+        if conversation.asked and conversation.status >= 500
+        else Outcome.FAILED
+    )
 
 
 def _error_reply(outcome: Outcome, why: Why, code: str, message: str) -> CallReply:

@@ -85,22 +85,22 @@ async def list_tools(
     await _load_sdk()
     from forum.models.mcp_client import list_server_tools  # noqa: PLC0415  # loaded above
 
-    found: dict[tuple[str, str], ToolSpec] = {}
+    specs: dict[tuple[str, str], ToolSpec] = {}
     for name, server in servers.items():
         for offer in await list_server_tools(name, McpTarget(server, sandbox, rules), seconds):
-            if (name, offer.name) in found:
+            if (name, offer.name) in specs:
                 raise ServerUnusable(name, f"it offers two tools with the name {offer.name!r}")
             if len(msgspec.json.encode(offer.input_schema)) > MAX_SCHEMA_BYTES:
                 raise ServerUnusable(
                     name, f"the schema of {offer.name!r} has more than {MAX_SCHEMA_BYTES} bytes"
                 )
-            found[name, offer.name] = ToolSpec(
+            specs[name, offer.name] = ToolSpec(
                 server=server,
                 name=offer.name,
                 description=_truncate_description(offer.description or offer.title or ""),
                 schema=offer.input_schema,
             )
-    return dict(zip(unique_tool_names(found), found.values(), strict=True))
+    return dict(zip(unique_tool_names(specs), specs.values(), strict=True))
 
 
 def unique_tool_names(pairs: Iterable[tuple[str, str]]) -> list[str]:

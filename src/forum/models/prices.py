@@ -216,13 +216,13 @@ def price_of(spec: Chat | Library) -> Price:
     _check_options(spec)
     match spec:
         case Chat():
-            found = _find_listed_price(spec.model, None, spec.url)
+            price = _find_listed_price(spec.model, None, spec.url)
         case Library():
             provider, _, model = spec.model.partition(":")
-            found = _find_listed_price(model, provider, None)
-    if isinstance(found, str):
-        raise UnknownPrice(spec.model, found)
-    return found
+            price = _find_listed_price(model, provider, None)
+    if isinstance(price, str):
+        raise UnknownPrice(spec.model, price)
+    return price
 
 
 def has_cache_price(spec: Chat) -> bool:
@@ -234,10 +234,10 @@ def has_cache_price(spec: Chat) -> bool:
 
 def find_price(model: str, provider: str = "") -> Price:
     """Return the price of a model by its name in the table.  Raises `UnknownPrice`."""
-    found = _find_listed_price(model, provider or None, None)
-    if isinstance(found, str):
-        raise UnknownPrice(model, found)
-    return found
+    price = _find_listed_price(model, provider or None, None)
+    if isinstance(price, str):
+        raise UnknownPrice(model, price)
+    return price
 
 
 def listed_context_tokens(spec: Chat | Library) -> int:
@@ -272,20 +272,20 @@ def _find_listed_price(model: str, provider: str | None, url: str | None) -> Pri
     """Return the price of a model in the table, or why there is none."""
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
     try:
-        found = snapshot.find_provider_model(model, None, provider, url)
+        pair = snapshot.find_provider_model(model, None, provider, url)
     except LookupError as error:
         return str(error)
-    price = _listed_price(found)
+    price = _listed_price(pair)
     if price is None:
         return f"the table has the model {model!r}, but not its price"
     return price
 
 
 def _listed_price(
-    found: tuple[Any, Any], seconds: float = 0.0, *, embeds: bool = False
+    pair: tuple[Any, Any], seconds: float = 0.0, *, embeds: bool = False
 ) -> Price | None:
     """Return the price of a provider's model, or None if the table does not have it."""
-    owner, info = found
+    owner, info = pair
     rates = ListedRates(info, seconds)
     first = rates.find(0)
     # A missing price in the table would look like a price of zero.
@@ -304,13 +304,13 @@ def price_by_name(model: str, *, url: str = "", embeds: bool = False) -> Price:
     """
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
     try:
-        found = [snapshot.find_provider_model(model, None, None, None)]
+        pairs = [snapshot.find_provider_model(model, None, None, None)]
     except LookupError:
-        found = [(p, m) for p in snapshot.providers for m in p.models if m.is_match(model)]
+        pairs = [(p, m) for p in snapshot.providers for m in p.models if m.is_match(model)]
     if url:
         with suppress(LookupError):
-            found.append(snapshot.find_provider_model(model, None, None, url))
-    listed = (_listed_price(pair, _LONGEST_CALL_S, embeds=embeds) for pair in found)
+            pairs.append(snapshot.find_provider_model(model, None, None, url))
+    listed = (_listed_price(pair, _LONGEST_CALL_S, embeds=embeds) for pair in pairs)
     priced = [price for price in listed if price is not None]
     if not priced:
         raise UnknownPrice(model, "the table does not have it")

@@ -79,9 +79,9 @@ class ProgramUser:
 
     def may(self, path: Path, bits: int) -> bool:
         """Return whether the mode of a file allows all of these accesses (4 read, 2 write, 1)."""
-        found = path.stat()
-        shift = 6 if found.st_uid == self.uid else 3 if found.st_gid == self.gid else 0
-        return found.st_mode >> shift & bits == bits
+        status = path.stat()
+        shift = 6 if status.st_uid == self.uid else 3 if status.st_gid == self.gid else 0
+        return status.st_mode >> shift & bits == bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +248,15 @@ class Sandbox:
         empty = self._private_folder / "empty"
         hidden = (*self.hidden, *secret_paths.list_private_folders())
         own = SecretFilter(hidden, empty)
-        found = list(self._search_secrets())
-        others = [path for path in self._find_secrets_of_forum(found) if not own.hides(path)]
+        found_secrets = list(self._search_secrets())
+        others = [
+            path for path in self._find_secrets_of_forum(found_secrets) if not own.hides(path)
+        ]
         for path in others:
             self._check_fixed(path)
         # A file that the settings name is shown, unless it is a secret of Forum.
         named = {path.resolve() for path in (*self.read, *self.write)}
-        covered = [s for s in found if not s.is_of_forum and s.path not in named]
+        covered = [s for s in found_secrets if not s.is_of_forum and s.path not in named]
         secrets = SecretFilter((*hidden, *others), empty, covered)
         self._check_nesting(secrets)
         return secrets
@@ -269,10 +271,10 @@ class Sandbox:
     def _writable(self) -> list[Path]:
         return [path.resolve() for path in self.write]
 
-    def _find_secrets_of_forum(self, found: Iterable[FoundSecret]) -> Iterable[Path]:
+    def _find_secrets_of_forum(self, secrets: Iterable[FoundSecret]) -> Iterable[Path]:
         """Yield the real paths of secrets of all projects that programs could see."""
         registered = secret_paths.find_registered(self.registry) if self.registry else ()
-        for path in (*registered, *(secret.path for secret in found if secret.is_of_forum)):
+        for path in (*registered, *(secret.path for secret in secrets if secret.is_of_forum)):
             # What this user may not look at is closed to the user's programs as well.
             if os.path.exists(path) and self._is_bound(trace(path)[-1]):  # noqa: PTH110
                 yield trace(path)[-1]

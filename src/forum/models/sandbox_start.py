@@ -122,8 +122,8 @@ def _cover_secrets(empty: str, covered: list[str]) -> None:
     """Mount an empty file over secrets.  Raises `OSError` if one is not where it was found."""
     for device, number, path in (word.split(",", 2) for word in covered):
         source, secret = _open_anew(empty), _open_anew(path)
-        found = os.fstat(secret)
-        if (found.st_dev, found.st_ino) != (int(device), int(number)):
+        status = os.fstat(secret)
+        if (status.st_dev, status.st_ino) != (int(device), int(number)):
             raise OSError(errno.ESTALE, _MOVED, path)
         _mount(source, secret, _MS_BIND)
         cover = _open_anew(path)

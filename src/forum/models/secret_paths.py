@@ -171,8 +171,8 @@ def _follow(
 
 def _identify(path: Path) -> FoundSecret:
     """Return a secret of another program, with the numbers of the file."""
-    found = path.lstat()
-    return FoundSecret(path, is_of_forum=False, device=found.st_dev, number=found.st_ino)
+    status = path.lstat()
+    return FoundSecret(path, is_of_forum=False, device=status.st_dev, number=status.st_ino)
 
 
 def _is_below(path: Path, folders: Iterable[Path]) -> bool:
@@ -205,12 +205,12 @@ def _inspect(
 
 def _recognize(entry: "os.DirEntry[str]") -> str:
     """Return what `_classify` returns, from memory if the file has not changed."""
-    found = entry.stat(follow_symlinks=False)
+    status = entry.stat(follow_symlinks=False)
     # The number of a removed file is used again, but not with the same time of change.
-    identity = (found.st_dev, found.st_ino, found.st_ctime_ns, found.st_size)
+    identity = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size)
     what = _known_files.get(identity)
     if what is None:
-        what = _classify(entry) if found.st_size else ""
+        what = _classify(entry) if status.st_size else ""
         if len(_known_files) >= _MAX_KNOWN:
             _known_files.clear()
         _known_files[identity] = what

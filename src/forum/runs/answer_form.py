@@ -211,19 +211,19 @@ def find_members(request: str) -> dict[str, str]:
 def _find_json_faults(request: str, answer: str) -> Iterator[FormFault]:
     if not _ASKS_JSON.search(request):
         return
-    found = _read_object(answer)
-    if found is None:
+    value = _read_object(answer)
+    if value is None:
         yield FormFault(FormFinding.JSON, "It has no JSON object that can be read.")
         return
     members = find_members(request)
     for name, kind in members.items():
-        if name not in found:
+        if name not in value:
             yield FormFault(FormFinding.JSON, f"The member {name!r} is missing.")
             continue
         typed = next((each for each in _TYPES if each[0] in kind), None)
-        if typed and found[name] is not None and not typed[2](found[name]):
+        if typed and value[name] is not None and not typed[2](value[name]):
             yield FormFault(FormFinding.JSON, f"The member {name!r} must be {typed[1]}.")
-    for name in found if members else ():
+    for name in value if members else ():
         if name not in members:
             yield FormFault(FormFinding.JSON, f"The member {name[:60]!r} was not asked for.")
 

@@ -102,7 +102,7 @@ CLI_AGENTS: Final[Mapping[str, CliAgent]] = {
 def cli_agent_of(agent: Command) -> CliAgent | None:
     """Return the known program that an agent runs, or None."""
     name = agent.argv[0].rpartition("/")[2] if agent.argv else ""
-    return next((known for known in CLI_AGENTS.values() if known.program == name), None)
+    return next((agent for agent in CLI_AGENTS.values() if agent.program == name), None)
 
 
 def is_session_variable(name: str) -> bool:

@@ -137,17 +137,19 @@ def check_coverage(request: str, answer: str) -> WordCoverage:
     )
     wanted, given = find_terms(request), find_terms(answer)
     missing = [word[:_MAX_NAMED_CHARS] for stem, word in wanted.items() if stem not in given]
-    found = len(wanted) - len(missing)
+    found_count = len(wanted) - len(missing)
     return WordCoverage(
-        finding=_find(request, answer, found, len(wanted), is_comparable=bool(wanted and given)),
+        finding=_find(
+            request, answer, found_count, len(wanted), is_comparable=bool(wanted and given)
+        ),
         terms=len(wanted),
-        found=found,
+        found=found_count,
         missing=tuple(missing[:_MAX_NAMED_TERMS]),
     )
 
 
 def _find(
-    request: str, answer: str, found: int, terms: int, *, is_comparable: bool
+    request: str, answer: str, found_count: int, terms: int, *, is_comparable: bool
 ) -> CoverageFinding:
     if is_echo(request, answer):
         return CoverageFinding.ECHO
@@ -156,8 +158,8 @@ def _find(
     words = _WORD.findall(answer)
     if len(words) > MAX_SHORT_WORDS or _UNSPACED.search(answer):
         needed = max(1, min(MAX_NEEDED_TERMS, -(-terms // _NEEDED_SHARE)))
-        return CoverageFinding.NONE if found >= needed else CoverageFinding.OFF_TOPIC
-    if found:
+        return CoverageFinding.NONE if found_count >= needed else CoverageFinding.OFF_TOPIC
+    if found_count:
         return CoverageFinding.NONE
     if _QUANTITY.search(_fold(request)):
         has_number = any(_is_number(word) for word in words)
@@ -221,8 +223,8 @@ def _without_new_characters(text: str) -> str:
     """
     if text.isascii():
         return text
-    known = unicodedata.ucd_3_2_0
-    new = [character for character in set(text) if known.category(character) == "Cn"]
+    unicode_3_2 = unicodedata.ucd_3_2_0
+    new = [character for character in set(text) if unicode_3_2.category(character) == "Cn"]
     return text.translate({ord(character): " " for character in new}) if new else text
 
 

@@ -447,13 +447,13 @@ class Policy(_PolicyPart, frozen=True):
                 raise BadPlan(
                     f"{name!r} cannot be the name of a panel: an agent has it, or no name"
                 )
-        found = ""
+        fault = ""
         for name in self.ladder:
             if name in self.panels:
-                found = name
-            elif found:
+                fault = name
+            elif fault:
                 raise BadPlan(
-                    f"ladder: the agent {name!r} comes after the panel {found!r}; no agent alone "
+                    f"ladder: the agent {name!r} comes after the panel {fault!r}; no agent alone "
                     "overrules a panel, so panels come last"
                 )
 
@@ -489,8 +489,8 @@ class Policy(_PolicyPart, frozen=True):
                     "forum.toml"
                 )
             if name not in self.agents:
-                known = [each for each in sorted(self.agents) if each]
-                listed = f", or use one of: {', '.join(known)}" if known else ""
+                names = [each for each in sorted(self.agents) if each]
+                listed = f", or use one of: {', '.join(names)}" if names else ""
                 raise BadPlan(
                     f"no agent is called {name!r}; name it with --agent {name}=PROGRAM, or as "
                     f"[models.{name}] in forum.toml{listed}"

@@ -211,12 +211,12 @@ def _shorten_marks(
     `marks` maps the long marks to short ones, and `seen` holds the texts that were quoted so far;
     both are added to.
     """
-    found = list(_find_quotations(text))
-    new = [text[start:end] for mark, _, start, end in found if mark not in marks]
+    quotations = list(_find_quotations(text))
+    new = [text[start:end] for mark, _, start, end in quotations if mark not in marks]
     seen += new
     short = _derive_mark(secret, seen, whole) if new else b""
     parts, at = [], 0
-    for mark, place, start, end in found:
+    for mark, place, start, end in quotations:
         name = marks.setdefault(mark, short)
         after = place + _MARK_CHARS
         parts += [text[at:place], name, text[after:start], text[start:end], b"\n--- ", name]

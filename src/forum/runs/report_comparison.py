@@ -30,11 +30,11 @@ def says_same(
         return False
     if not isinstance(facts, ReportBeginFacts | ReportStepFacts):
         return False
-    told = change_texts(mask.mask_facts(facts) if mask else facts, replace_hidden)
+    shown = change_texts(mask.mask_facts(facts) if mask else facts, replace_hidden)
     if not with_costs and isinstance(entry.facts, ReportStepFacts):
-        told = replace(told, usd=entry.facts.usd, prices=entry.facts.prices)
+        shown = replace(shown, usd=entry.facts.usd, prices=entry.facts.prices)
     by_name = {body.name: body for body in bodies}
-    if entry.facts != told or entry.bodies.keys() != by_name.keys():
+    if entry.facts != shown or entry.bodies.keys() != by_name.keys():
         return False
     return all(
         holds_same_body(ledger, entry, name, body.content) is not False

@@ -488,8 +488,8 @@ class _RunFolder:
         elif entry.strand == MAIN_STRAND:
             self._add_main_entry(leaf, entry)
         elif span is not None:
-            known = self._spans.get(span) or report_fold.SpanRecord(span)
-            self._spans[span] = report_fold.fold_span(known, leaf, entry)
+            record = self._spans.get(span) or report_fold.SpanRecord(span)
+            self._spans[span] = report_fold.fold_span(record, leaf, entry)
         elif entry.strand == kinds.CONTROL:
             if isinstance(entry.facts, kinds.CancelFacts):
                 self._run = replace(self._run, cancelled=True)

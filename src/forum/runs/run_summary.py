@@ -360,10 +360,10 @@ class SummaryTally(msgspec.Struct):
         """Return the summary; calls without a reply count with their reservations."""
         turns = [s for s in self.passed if (kinds.task_of_strand(s) or "")[0] == kinds.TURN_PREFIX]
         counted = turns or list(self.passed)
-        told = Provenance(self.told) if self.told else Provenance.REPORTED
+        provenance = Provenance(self.told) if self.told else Provenance.REPORTED
         return RunSummary(
             begun=self.begun,
-            provenance=Provenance.DRIVEN if self.accepted else told,
+            provenance=Provenance.DRIVEN if self.accepted else provenance,
             outcome=self.outcome,
             stopped=self.stopped,
             is_listed=self.accepted or (self.opened and not self.evaluates),
@@ -380,7 +380,7 @@ class SummaryTally(msgspec.Struct):
             plan=self.plan,
             names=self.names,
             # A program records steps of its own; only `forum run` records a command line.
-            command=self.command[-1] if self.command and told is Provenance.RELAYED else None,
+            command=self.command[-1] if self.command and provenance is Provenance.RELAYED else None,
             prompt=self.prompt[-1] if self.prompt and not self.accepted else None,
             refused=self.refused,
             overruns=self.overruns,
@@ -428,8 +428,8 @@ PROMPT_STEPS = frozenset({"prompt", "claude_code.user_prompt"})
 """Steps by which hooks and events of coding agents report what a user wrote."""
 
 
-def _title_order(found: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*found[:-1], found[-1].strand, found[-1].n)
+def _title_order(title: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*title[:-1], title[-1].strand, title[-1].n)
 
 
 def _refer(entry: Entry[Any], name: str) -> BodyReference | None:

@@ -111,23 +111,23 @@ def measure_depth(value: object) -> int:
     return depth
 
 
-def check_names(members: Iterable[str], known: frozenset[str]) -> None:
+def check_names(members: Iterable[str], allowed: frozenset[str]) -> None:
     """Raise `ValueError` for `Max_Tokens` where `max_tokens` is known.
 
     Some servers take one for the other, or fold other letters so.  A long name is refused too.
     """
-    forms = _fold_known(known)
+    forms = _fold_known(allowed)
     for name in members:
         if len(name) > MAX_NAME_CHARS:
             shown = show_name(name)
             raise ValueError(f"the name of the member {shown!r} is longer than {MAX_NAME_CHARS}")
-        if name not in known and (form := forms.get(fold_name(name))) is not None:
+        if name not in allowed and (form := forms.get(fold_name(name))) is not None:
             raise ValueError(f"it has the member {show_name(name)!r}; write {form!r}")
 
 
 @cache
-def _fold_known(known: frozenset[str]) -> dict[str, str]:
-    return {fold_name(name): name for name in known}
+def _fold_known(names: frozenset[str]) -> dict[str, str]:
+    return {fold_name(name): name for name in names}
 
 
 def fold_name(name: str) -> str:
@@ -165,23 +165,23 @@ def _parse_finite(text: str) -> float:
     return number
 
 
-def _escape(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", errors="surrogatepass")
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", errors="surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def _unescape(found: re.Match[str]) -> str:
-    if found[0][1] != "u":
-        return found[0]
-    character: str = json.loads(f'"{found[0]}"')
+def _unescape(match: re.Match[str]) -> str:
+    if match[0][1] != "u":
+        return match[0]
+    character: str = json.loads(f'"{match[0]}"')
     readable = len(character) == 1 and character > "\x7f" and character.isprintable()
-    return character if readable else found[0]
+    return character if readable else match[0]
 
 
 def _skip(text: str, at: int) -> int:
     """Return where the next token begins."""
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
 
 
 _decode = json.JSONDecoder().raw_decode

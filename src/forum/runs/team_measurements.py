@@ -37,8 +37,8 @@ TOO_SMALL: Final = {
 def find_measurement(model: str) -> TeamMeasurement | None:
     """Return the figures of a model that gains nothing from a team; None for every other one."""
     name = re.sub(r"[^a-z0-9]+", "-", model.rpartition("/")[2].casefold())
-    listed = (known for known in TOO_SMALL if f"{name}-".startswith(f"{known}-"))
-    return next((TOO_SMALL[known] for known in listed), None)
+    listed = (model for model in TOO_SMALL if f"{name}-".startswith(f"{model}-"))
+    return next((TOO_SMALL[model] for model in listed), None)
 
 
 def decline_team(policy: Policy) -> tuple[str, ...]:

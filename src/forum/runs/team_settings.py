@@ -441,11 +441,11 @@ def _refuse_others(table: section_reader.Table, names: frozenset[str]) -> None:
 
 
 def _read_cli_agent(
-    known: CliAgent, section: ModelSection, table: dict[str, Any]
+    cli_agent: CliAgent, section: ModelSection, table: dict[str, Any]
 ) -> policy.Command:
     """Return the command of a coding agent, for which only its model and prices are set."""
     _refuse_others(table, _CLI_SETTINGS)
-    others = _list_fallbacks(section.fallback, known)
+    others = _list_fallbacks(section.fallback, cli_agent)
     shared = {n: value for n, value in table.items() if n not in ("model", "fallback")}
     programs = [
         _convert(
@@ -455,14 +455,14 @@ def _read_cli_agent(
                     **shared,
                     "kind": "command",
                     "argv": agent.argv(
-                        section.model if agent is known else "", _format_cap(section.usd)
+                        section.model if agent is cli_agent else "", _format_cap(section.usd)
                     ),
                     "report": agent.report.value,
                 }
             ),
             policy.Command,
         )
-        for agent in (known, *others)
+        for agent in (cli_agent, *others)
     ]
     return msgspec.structs.replace(programs[0], fallback=tuple(programs[1:]))
 

@@ -25,7 +25,7 @@ def normalize_text(form: NormalForm, text: str) -> str:
     marks = "".join(filter(_is_mark, set(text))) if len(text) > _MAX_MARKS else ""
     if marks:
         run = f"[{re.escape(marks)}]{{{_MAX_MARKS}}}"
-        text = re.sub(run, lambda found: found[0] + _JOINER, text)
+        text = re.sub(run, lambda match: match[0] + _JOINER, text)
     return unicodedata.normalize(form, text)
 
 

@@ -57,14 +57,14 @@ def _identify(db: Connection) -> DatabaseIdentity | None:
 
     A standby is asked again each time: it may have been promoted since.
     """
-    known = _identities.get(db)
-    if known is None:
+    identity = _identities.get(db)
+    if identity is None:
         with translate_errors("identifying the database"):
             row = db.execute(QUERIES["identity"]).fetchone()
         if row is None or row[1] is None:
             return None
-        known = _identities[db] = DatabaseIdentity(*row)
-    return known
+        identity = _identities[db] = DatabaseIdentity(*row)
+    return identity
 
 
 class DatabaseGuard(ForkAware):

@@ -192,8 +192,8 @@ def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
     first, features = _receive(tasks), _receive(tasks)
     if first is None or features is None:
         return
-    known = load_kinds(_read_features(features))
-    kinds = reduce(or_, known, LEDGER_KINDS | WORK_KINDS | REPORT_KINDS)
+    kinds_of_features = load_kinds(_read_features(features))
+    kinds = reduce(or_, kinds_of_features, LEDGER_KINDS | WORK_KINDS | REPORT_KINDS)
     times: dict[tuple[int, str], int] = {}
     with _read_address(first).open() as reader:
         while (message := _receive(tasks)) is not None:

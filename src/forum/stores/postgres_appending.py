@@ -170,7 +170,7 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
 
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         # One statement cannot change a row twice, so keep only the last time of each timer.
-        last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
+        last = {(timer.run, timer.strand): timer.at for timer in alarms}
         for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
             some = [(*place, at) for place, at in last.items() if (at is not None) is wanted]
             if some:

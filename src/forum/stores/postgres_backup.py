@@ -209,12 +209,12 @@ def insert_rows(
     own = [name for name in names if name not in generated]
     # Generated numbers express an order, for example that of commits that wait for an index.
     # Insert in the old order, so that the new numbers express the same order.
-    order = join_names([name for name in names if name in generated] or ["log"])
+    columns_of_order = join_names([name for name in names if name in generated] or ["log"])
     insert = "INSERT INTO {table} ({own}) SELECT {values} FROM {copied} c ORDER BY {order}"
     insert += " ON CONFLICT DO NOTHING" if skip_known else ""
     values = sql.SQL(", ").join(_value(name, types[name]) for name in own)
     parts = {"table": qualify(table), "own": join_names(own), "copied": staging_table(table)}
-    db.execute(sql.SQL(insert).format(values=values, order=order, **parts))
+    db.execute(sql.SQL(insert).format(values=values, order=columns_of_order, **parts))
 
 
 def _value(column: str, data_type: str) -> sql.Composable:

@@ -173,19 +173,19 @@ class LogMover:
             )
         with connect(self._target, Purpose.LONG) as there:
             postgres_schema.check_schema(there)
-            known = list(self._list_logs(there).values())
+            log_ids = list(self._list_logs(there).values())
             query = (
                 "SELECT log FROM forum.move WHERE log = ANY(%s) AND state IN ('arriving', 'left')"
             )
-            if len(there.execute(query, (known,)).fetchall()) != len(known):
+            if len(there.execute(query, (log_ids,)).fetchall()) != len(log_ids):
                 why = f"the database {self._place} has a log of this name, which takes writes"
                 raise errors.MoveRefused(self._origin, why)
             # Strands refer to logs, and nothing else refers to either.
             tables = [t for t in postgres_backup.list_columns(there) if t not in {"strand", "log"}]
             for table in (*tables, "strand"):
                 delete = sql.SQL("DELETE FROM {} WHERE log = ANY(%s)")
-                there.execute(delete.format(postgres_backup.qualify(table)), (known,))
-            there.execute("DELETE FROM forum.log WHERE id = ANY(%s)", (known,))
+                there.execute(delete.format(postgres_backup.qualify(table)), (log_ids,))
+            there.execute("DELETE FROM forum.log WHERE id = ANY(%s)", (log_ids,))
 
     def _list_logs(self, db: Connection) -> dict[str, int]:
         return postgres_backup.find_logs(db, self._origin.partition("/epoch-")[0])
@@ -283,9 +283,9 @@ class LogMover:
             " JOIN copied_entry e ON (e.log, e.strand, e.n) = (s.log, u.strand, u.n)"
         ).fetchall()
         prefixes = sql_queries.leaf_prefixes([leaf_of(data) for *_, data in rows])
-        found = sorted(zip(prefixes, [idx for _, idx, _ in rows], strict=True))
-        if found:
-            columns = ([row[place] for row in found] for place in (0, 1))
+        leaves = sorted(zip(prefixes, [idx for _, idx, _ in rows], strict=True))
+        if leaves:
+            columns = ([row[place] for row in leaves] for place in (0, 1))
             db.execute(QUERIES["add_leaves"], (rows[0][0], *columns))
 
 

@@ -56,10 +56,10 @@ class PostgresQueries(SqlEntryReader):
         """Return the lowest and the highest id of strands; all ids if one is not known."""
         cached = self._strand_ids.value
         ids = [cached.get(strand) for strand in strands]
-        known = [strand for strand in ids if strand is not None]
-        if len(known) < len(ids) or not known:
+        known_ids = [strand for strand in ids if strand is not None]
+        if len(known_ids) < len(ids) or not known_ids:
             return {"low": 0, "high": _MAX_ID}
-        return {"low": min(known), "high": max(known)}
+        return {"low": min(known_ids), "high": max(known_ids)}
 
 
 class PostgresReader(PostgresQueries, sql_store.SqlReader):

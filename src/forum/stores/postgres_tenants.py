@@ -98,19 +98,19 @@ def make_tenant_role(url: str, origin: str) -> TenantRole:
             _ADD_TENANT.format(sql.Literal(log), sql.Literal(name)).as_bytes(db),
             *_list_grants(db, name),
         ]
-        told = ""
+        statements_to_run = ""
         try:
             with db.transaction():
                 for statement in statements:
                     db.execute(statement)
         except psycopg.errors.InsufficientPrivilege:
-            told = b"".join(statement + b";\n" for statement in statements).decode()
-    return TenantRole(name, _tenant_url(url, name, password), told)
+            statements_to_run = b"".join(statement + b";\n" for statement in statements).decode()
+    return TenantRole(name, _tenant_url(url, name, password), statements_to_run)
 
 
-def is_same_database(one: str, other: str) -> bool:
+def is_same_database(first: str, second: str) -> bool:
     """Return whether two addresses name the same database, whoever connects."""
-    return _read_place(one) == _read_place(other)
+    return _read_place(first) == _read_place(second)
 
 
 def _read_place(url: str) -> tuple[str, ...]:

@@ -23,12 +23,13 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
         bodies: list[StoredBody | None] = []
         for low in range(0, len(places), sql_queries.PAGE_ROWS):
             page = places[low : low + sql_queries.PAGE_ROWS]
-            found: list[StoredBody | None] = []
+            page_bodies: list[StoredBody | None] = []
             rows = self._bodies_at([(*position, name) for position, name in page])
             for (position, name), (strand, salt, data) in zip(page, rows, strict=True):
                 place = {"strand": strand, "n": position.n, "name": name}
-                found.append(None if salt is None else self._make_body(place, salt, data))
-            bodies += self._add_archived(page, found)
+                body = None if salt is None else self._make_body(place, salt, data)
+                page_bodies.append(body)
+            bodies += self._add_archived(page, page_bodies)
         return bodies
 
     @abstractmethod

@@ -139,10 +139,10 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
             with self._write_transaction("reporting an overrun") as execute:
                 execute("lock_budget", period=period, scope=scope)
                 execute("take_back", period=period, scope=scope, owner=owner)
-                told = {"period": _OVERRUNS, "scope": scope, "owner": ""}
-                execute("add_slice", **told, until=ports.NO_LIMIT)
+                facts = {"period": _OVERRUNS, "scope": scope, "owner": ""}
+                execute("add_slice", **facts, until=ports.NO_LIMIT)
                 count = ports.Spend(runs=1)._asdict()
-                execute("charge_slice", **told, **count, guarded=False)
+                execute("charge_slice", **facts, **count, guarded=False)
 
     def overruns(self) -> dict[str, int]:
         return dict(self._fetch_rows("overruns"))

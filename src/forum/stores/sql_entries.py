@@ -182,8 +182,8 @@ class SqlEntryReader(SqlTreeReader, ports.EntryReader):
                 by_prefix.setdefault(prefix, []).append(index)
         places = map(by_prefix.get, prefixes)
         return [
-            None if found is None else self._match_leaf(leaf, found)
-            for leaf, found in zip(leaves, places, strict=True)
+            None if indexes_of_prefix is None else self._match_leaf(leaf, indexes_of_prefix)
+            for leaf, indexes_of_prefix in zip(leaves, places, strict=True)
         ]
 
     def _match_leaf(self, leaf: bytes, indexes: list[int]) -> int | None:

@@ -49,14 +49,14 @@ class SqlTimerStore(SqlTimerReader, SqlClock, SqlTransactions, ports.TimerStore)
         micros = None if seconds is None else to_micros(seconds)
         query = "silence" if micros is None else "snooze"
         with self._write_transaction("snoozing") as execute:
-            for alarm in sorted(alarms, key=lambda alarm: (alarm.run, alarm.strand)):
-                execute(query, micros=micros, **alarm._asdict())
+            for timer in sorted(alarms, key=lambda set_timer: (set_timer.run, set_timer.strand)):
+                execute(query, micros=micros, **timer._asdict())
 
     def claim_due_timers(self, claim: ports.TimerClaim) -> list[ports.Timer]:
         # If no timer is due, nothing is locked: idle workers poll up to ten times a second.
         pauses = {"shortest": to_micros(claim.shortest), "longest": to_micros(claim.longest)}
         claimed = self._claim_due_timers(claim, pauses)
-        return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
+        return sorted(claimed, key=lambda timer: (timer.at or 0, timer.run, timer.strand))
 
     @abstractmethod
     def _claim_due_timers(

@@ -14,7 +14,7 @@ class SqlWorkerStore(SqlClock, SqlTransactions, ports.WorkerStore):
     def claim_runs(self, claim: ports.RunClaim) -> list[ports.Timer]:
         pauses = {"shortest": to_micros(claim.shortest), "longest": to_micros(claim.longest)}
         claimed = self._claim_runs(claim, pauses)
-        return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
+        return sorted(claimed, key=lambda timer: (timer.at or 0, timer.run, timer.strand))
 
     @abstractmethod
     def _claim_runs(self, claim: ports.RunClaim, pauses: dict[str, int]) -> list[ports.Timer]:

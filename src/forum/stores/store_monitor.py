@@ -96,21 +96,21 @@ class StoreMonitor:
     def troubles(self) -> list[Trouble]:
         """The conditions that are there now, in the order of their definition."""
         with self._lock:
-            found, since = self._join_held(self._troubles), self._reading_since
+            conditions, since = self._join_held(self._troubles), self._reading_since
         if since is not None and monotonic() - since > READY_WITHIN_S:
-            found.setdefault(StoreCondition.DATABASE_AWAY, StoreCondition.DATABASE_AWAY.text)
+            conditions.setdefault(StoreCondition.DATABASE_AWAY, StoreCondition.DATABASE_AWAY.text)
         return [
-            Trouble(condition, found[condition])
+            Trouble(condition, conditions[condition])
             for condition in StoreCondition
-            if condition in found
+            if condition in conditions
         ]
 
-    def _join_held(self, found: dict[StoreCondition, str]) -> dict[StoreCondition, str]:
+    def _join_held(self, conditions: dict[StoreCondition, str]) -> dict[StoreCondition, str]:
         """Return what was found, with what writers met if that does not explain it."""
-        if any(Ability.WRITE in condition.stops for condition in found):
-            return dict(found)
+        if any(Ability.WRITE in condition.stops for condition in conditions):
+            return dict(conditions)
         moment = monotonic()
-        return {c: why for c, (why, until) in self._held.items() if until > moment} | found
+        return {c: why for c, (why, until) in self._held.items() if until > moment} | conditions
 
     def find_trouble(self, ability: Ability) -> Trouble | None:
         """Return what stops an ability, if anything does."""
@@ -191,7 +191,10 @@ class StoreMonitor:
             return [Trouble(find_condition(error, other), str(error))]
         with self._lock:
             self._reading_since = None
-        return [Trouble(*found) for found in self._find_troubles(state, asked)]
+        return [
+            Trouble(*condition_and_reason)
+            for condition_and_reason in self._find_troubles(state, asked)
+        ]
 
     @property
     def _is_write_due(self) -> bool:
@@ -266,13 +269,13 @@ class StoreMonitor:
             if since is not None and monotonic() - since > LOST_AFTER_S:
                 self._record({StoreCondition.DATABASE_AWAY: StoreCondition.DATABASE_AWAY.text})
 
-    def _record(self, found: dict[StoreCondition, str]) -> None:
+    def _record(self, conditions: dict[StoreCondition, str]) -> None:
         """Replace what is known, and log what has begun and what is over."""
         with self._lock:
-            if StoreCondition.DATABASE_AWAY not in found:
+            if StoreCondition.DATABASE_AWAY not in conditions:
                 self._reading_since = None
-            self._troubles = found
-            moment, there = monotonic(), self._join_held(found)
+            self._troubles = conditions
+            moment, there = monotonic(), self._join_held(conditions)
             begun = {c: why for c, why in there.items() if c not in self._begun}
             over = {c: since for c, since in self._begun.items() if c not in there}
             self._begun = {c: self._begun.get(c, moment) for c in there}

@@ -56,9 +56,12 @@ class TemporalWorker(QueuedWorker):
         """Start a workflow, in place of one that a worker without a lease has left behind."""
         try:
             await self._start_workflow(run, WorkflowIDConflictPolicy.FAIL)
-        except WorkflowAlreadyStartedError as known:
-            found = await self._client.get_workflow_handle(known.workflow_id).describe()
-            holders = {one.last_worker_identity for one in found.raw_description.pending_activities}
+        except WorkflowAlreadyStartedError as started:
+            description = await self._client.get_workflow_handle(started.workflow_id).describe()
+            holders = {
+                pending.last_worker_identity
+                for pending in description.raw_description.pending_activities
+            }
             if holders.difference(["", *await asyncio.to_thread(self._store.workers)]):
                 await self._start_workflow(run, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
         except RPCError as error:

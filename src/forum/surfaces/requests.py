@@ -261,7 +261,7 @@ def read_subject(forum: Forum, form: AskForm, scopes: Collection[Scope]) -> Answ
 
 def run_request_from_form(
     form: AskForm,
-    staff: AgentRegistry,
+    registry: AgentRegistry,
     authority: CallerAuthority,
     about: AnswerReference | None = None,
 ) -> RunRequest:
@@ -284,7 +284,7 @@ def run_request_from_form(
     panel = panel_from_form(form.panel, request, budget) if form.panel else None
     if isinstance(panel, Symposium) and panel.require is not Requirement.MAJORITY:
         raise BadPlan("panel.require: only a task with a panel passes or fails; leave it out")
-    current = staff.current_policy()
+    current = registry.current_policy()
     named = {name: panel_from_form(ask, name, RunBudget()) for name, ask in form.panels.items()}
     policy = replace_given(
         current,
@@ -296,15 +296,15 @@ def run_request_from_form(
         ladder=form.ladder or None,
         panels=current.panels | named if named else None,
     )
-    order = RunRequest(request, Plan(tasks) if tasks else None, policy, budget, about=about)
-    return staff.decide(
-        order, authority, lane=form.lane, team=form.team, route=form.route, panel=panel
+    run_request = RunRequest(request, Plan(tasks) if tasks else None, policy, budget, about=about)
+    return registry.decide(
+        run_request, authority, lane=form.lane, team=form.team, route=form.route, panel=panel
     )
 
 
 def replace_given(value: StructT, **wished: object) -> StructT:
     """Return a struct with new values, except those that are None."""
-    changes = {name: wish for name, wish in wished.items() if wish is not None}
+    changes = {name: value for name, value in wished.items() if value is not None}
     return msgspec.structs.replace(value, **changes) if changes else value
 
 
@@ -423,9 +423,9 @@ def check_fork(
         raise BadPlan(f"entry {at} does not belong to run {run}")
     if authority is CallerAuthority.OPERATOR:
         return
-    order = forum.reads.read_run_request(run)
-    check_client_rights(order.plan.all_tasks if order.plan else (), order.policy)
-    if order.policy.gate_default is Answer.APPROVE and not has_scope(scopes, {Scope.APPROVE}):
+    request = forum.reads.read_run_request(run)
+    check_client_rights(request.plan.all_tasks if request.plan else (), request.policy)
+    if request.policy.gate_default is Answer.APPROVE and not has_scope(scopes, {Scope.APPROVE}):
         raise BadPlan("its gates approve themselves; forking it requires the scope approve")
 
 

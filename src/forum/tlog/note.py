@@ -87,9 +87,9 @@ class Note:
         key can make as many valid signatures of one text as fit into a note.
         """
         first: dict[VerifierKey, Signature] = {}
-        known = tuple(keys)
+        known_keys = tuple(keys)
         for signature in self.signatures:
-            for key in known:
+            for key in known_keys:
                 if signature.claims_key(key):
                     first.setdefault(key, signature)
         return list(first.items())

@@ -17,7 +17,7 @@ from forum.verify.task_audit import RunAudit
 ReadRun = Callable[[str], SessionEntries]
 
 
-def audit_accords(minutes: SessionEntries, known: Kinds, read_run: ReadRun) -> RunAudit:
+def audit_accords(minutes: SessionEntries, known_kinds: Kinds, read_run: ReadRun) -> RunAudit:
     """Compare each accord that a run records with the close of the panel that it names.
 
     What is not there is reported as not checked, never as a fault.
@@ -28,7 +28,7 @@ def audit_accords(minutes: SessionEntries, known: Kinds, read_run: ReadRun) -> R
         if not isinstance(item.entry.facts, kinds.AccordFacts):
             continue
         try:
-            _check_accord(comparer, item, known, read_run(item.entry.facts.run))
+            _check_accord(comparer, item, known_kinds, read_run(item.entry.facts.run))
         except (record_comparison.BodyMissing, ProtocolMissing, ValueError) as error:
             missing.append(
                 f"what the panel of {item.entry.strand} found in run {minutes.run}: {error}"
@@ -136,7 +136,7 @@ def _find_inner_replies(minutes: SessionEntries) -> Iterator[tuple[IndexedEntry,
 def _check_accord(
     comparer: record_comparison.RecordComparer,
     item: IndexedEntry,
-    known: Kinds,
+    known_kinds: Kinds,
     panel: SessionEntries,
 ) -> None:
     recorded: kinds.AccordFacts = item.entry.facts
@@ -145,12 +145,12 @@ def _check_accord(
     bodies = record_comparison.RecordComparer(panel)
     session = PanelRecord(
         recorded.run,
-        known,
+        known_kinds,
         [each for each in panel.entries if each.entry.strand == MAIN_STRAND],
         lambda each, name: bodies.read_body(each, name, MAX_REPORT_BYTES),
     )
     if not session.has_closed:
-        _check_protocol(bodies, known)
+        _check_protocol(bodies, known_kinds)
         detail = f"{item.entry.step}: no panel has closed in run {recorded.run}"
         comparer.report_fault(Breach.COURSE, detail, item)
         return
@@ -164,20 +164,20 @@ def _check_accord(
     _check_parent(comparer, item, panel)
     if kinds.FINDINGS not in item.entry.bodies:
         return  # the report was erased before the task was judged
-    found = comparer.read_body(item, kinds.FINDINGS, MAX_REPORT_BYTES)
-    if found != session.read_text().encode(errors="replace"):
+    findings = comparer.read_body(item, kinds.FINDINGS, MAX_REPORT_BYTES)
+    if findings != session.read_text().encode(errors="replace"):
         detail = f"{item.entry.step}: the findings are not those of run {recorded.run}"
         comparer.report_fault(Breach.COURSE, detail, item)
 
 
-def _check_protocol(panel: record_comparison.RecordComparer, known: Kinds) -> None:
+def _check_protocol(panel: record_comparison.RecordComparer, known_kinds: Kinds) -> None:
     """Raise `ProtocolMissing` if a panel may have closed in a way that is not known here."""
     for item in panel.minutes.entries:
         if isinstance(item.entry.facts, kinds.AcceptedFacts):
             policy = panel.read_body_or_skip(item, "policy", MAX_REPORT_BYTES)
             sitting = read_policy(policy).panel if policy else None
             if sitting is not None:
-                find_protocol(known, sitting)
+                find_protocol(known_kinds, sitting)
 
 
 def _check_parent(

@@ -86,7 +86,7 @@ class _BundleAudit:
         self._bodies = set(bundle.bodies)
         self._committed: set[tuple[int, str]] = set()
         """The index and name of each body that entries of the run commit to."""
-        self._chronicle = EntryChecker(
+        self._checker = EntryChecker(
             bundle.origin, findings, self._body, self._is_before, whole=bundle.run
         )
         self._sessions = SessionChecker(kinds, self._session_body, findings, self._other_entries)
@@ -145,8 +145,8 @@ class _BundleAudit:
             return
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
-        self._chronicle.set_time_bounds(*self._times.bounds(index))
-        self._chronicle.check_entry(index, leaf.hex().encode(), entry)
+        self._checker.set_time_bounds(*self._times.bounds(index))
+        self._checker.check_entry(index, leaf.hex().encode(), entry)
         if entry.run == self._bundle.run:
             self._own.append(index)
             self._committed.update((index, name) for name in entry.bodies)
@@ -194,7 +194,7 @@ class _BundleAudit:
         self._times.drop_inconsistent()
         for checkpoint in checkpoints:
             time = self._times.time_of(checkpoint.size)
-            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+            self._checker.times[checkpoint.size, checkpoint.root.hex()] = time
 
     def _read_records(self, newest: tlog.Checkpoint) -> WitnessRecords:
         """Return the cosignatures that proven entries of the bundle record."""
@@ -236,11 +236,11 @@ class _BundleAudit:
                 yield IndexedEntry(index, tlog.hash_leaf(data), entry)
 
     def _report(self, cosignatures: tuple[tlog.Cosignature, ...]) -> report.Report:
-        chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
-        if not chronicle.runs:
+        checker, findings, checkpoint = self._checker, self._findings, self._checkpoint
+        if not checker.runs:
             detail = f"there is no entry of run {self._bundle.run}"
             findings.add(report.Problem.RUN_UNOPENED, detail)
-        bodies = chronicle.finish()
+        bodies = checker.finish()
         self._check_strays()
         self._check_spending()
         count = len(self._bundle.indexes)
@@ -253,7 +253,7 @@ class _BundleAudit:
         complete = findings.judge_claim(report.Claim.COMPLETE, reason)
         if not self._trust.log_keys:
             intact = complete = report.ClaimResult(report.State.NOT_CHECKED, NO_KEY)
-        if complete.state is report.State.HOLDS and not chronicle.is_closed_with_list(
+        if complete.state is report.State.HOLDS and not checker.is_closed_with_list(
             self._bundle.run
         ):
             reason = "the run was open, or its list of strands redacted, when this was exported"
@@ -276,8 +276,8 @@ class _BundleAudit:
                 *unbounded,
             ),
             entries=count,
-            runs=chronicle.runs,
-            open_runs=chronicle.open_runs(),
+            runs=checker.runs,
+            open_runs=checker.open_runs(),
             bodies=bodies,
             sightings=self._trust.list_sightings(cosignatures),
             notices=(*self._keys.notices, *self._times.notices(), *findings.list_explained()),
@@ -291,7 +291,7 @@ class _BundleAudit:
         if not self._own:
             return report.Interval()
         # The root that the opening names cannot be known before its tree is there.
-        named = self._chronicle.floor_of(self._bundle.run)
+        named = self._checker.floor_of(self._bundle.run)
         after = max(named, self._times.time_before(self._own[0]))
         before = self._times.time_with(self._own[-1])
         return report.Interval(after // 1_000_000 or None, before // 1_000_000 or None)

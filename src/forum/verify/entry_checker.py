@@ -87,7 +87,7 @@ class EntryChecker:
         is_known: Callable[[str, int], bool] = lambda _parent, _index: False,
         whole: str | None = None,
     ) -> None:
-        self._origin, self._findings, self._body, self._known = origin, findings, body, is_known
+        self._origin, self._findings, self._body, self._is_known = origin, findings, body, is_known
         self._whole = whole
         """The only run whose strands are complete in the input; None if all runs are complete."""
         self._strands: dict[tuple[str, str], StrandHead] = {}
@@ -445,7 +445,7 @@ class EntryChecker:
         for parent in entry.parents:
             name = parent.encode()
             recent = name in self._young or name in self._old
-            if not recent and not self._known(parent, index):
+            if not recent and not self._is_known(parent, index):
                 detail = f"no earlier entry has the id {parent}"
                 self._add_finding(Problem.PARENT_UNKNOWN, detail, index, entry)
 

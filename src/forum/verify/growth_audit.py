@@ -95,14 +95,14 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
             self._check_new_sessions(state)
             self._check_holds(last.size)
             self._finish_directory()
-        bodies = self._chronicle.finish()
+        bodies = self._checker.finish()
         findings = self._findings
         audited = segment_summary.VerifiedCheckpoint(
             target.origin, target.size, target.root.hex(), self._now
         )
         return GrowthReport(
             audited=last if findings.count else audited,
-            entries=self._chronicle.entries,
+            entries=self._checker.entries,
             bodies=bodies,
             findings=tuple(findings.listed),
             found=findings.count,
@@ -140,7 +140,7 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
         runs: set[str] = set()
         for data in self._reader.entries(segment.start, segment.stop):
             runs.add(peek_run(data or b""))
-        _seed_checker(self._chronicle, state, runs)
+        _seed_checker(self._checker, state, runs)
         self._check_own_segment(segment, lambda _done, _all: None, 0)
         # The segment was refused for a reason, so the audit must not end without a finding.
         if not self._findings.count:
@@ -148,18 +148,18 @@ class _GrowthAudit(ledger_audit.LedgerAudit):
             self._findings.add(Problem.ENTRY_MISSING, detail)
 
 
-def _seed_checker(chronicle: EntryChecker, state: StoredRunProgress, runs: set[str]) -> None:
+def _seed_checker(checker: EntryChecker, state: StoredRunProgress, runs: set[str]) -> None:
     """Copy the stored progress of some runs into a checker."""
     for run in sorted(runs):
         names = state.strands_of(run)
         if names is not None:
-            chronicle.open_run(run, state.floor_of(run))
+            checker.open_run(run, state.floor_of(run))
             for name in ("main", *names):
                 strand = state.find_strand(run, name)
                 if strand is not None:
-                    chronicle.put_strand(run, name, strand)
+                    checker.put_strand(run, name, strand)
         elif state.is_closed(run):
-            chronicle.close_run(run)
+            checker.close_run(run)
 
 
 def _plan_ranges(start: int, target: Checkpoint) -> Iterator[segment_summary.EntryRange]:

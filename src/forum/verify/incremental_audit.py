@@ -72,7 +72,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         """
         if not self._trust.log_keys or last.origin != self._reader.origin:
             return None
-        self._chronicle.times = PastCheckpointTimes(self)
+        self._checker.times = PastCheckpointTimes(self)
         self._first_floor = last.floor
         self._check_catalogue()
         self._read_checkpoints(last.size)
@@ -85,7 +85,7 @@ class _IncrementalAudit(ledger_audit.LedgerAudit):
         self._check_new_sessions(state)
         self._check_holds(last.size)
         self._finish_directory()
-        if self._findings.count or self._chronicle.list_unexplained_bodies():
+        if self._findings.count or self._checker.list_unexplained_bodies():
             return None
         pending = self._check_pending(size)
         self._check_memories()

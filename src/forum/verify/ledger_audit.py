@@ -134,7 +134,7 @@ def check_segment(
         kinds=kinds,
         trust=Trust(),
         now=0,
-        chronicle=segment_checker.SegmentEntryChecker,
+        checker_class=segment_checker.SegmentEntryChecker,
     )
     return audit.check_segment(segment, times)
 
@@ -153,7 +153,7 @@ class LedgerAudit:
         kinds: Kinds,
         trust: Trust,
         now: int,
-        chronicle: type[entry_checker.EntryChecker] = entry_checker.EntryChecker,
+        checker_class: type[entry_checker.EntryChecker] = entry_checker.EntryChecker,
         *,
         write_keys: WriteKeys | None = None,
         heads: Mapping[str, tuple[int, str]] | None = None,
@@ -187,7 +187,7 @@ class LedgerAudit:
         self._sessions = SessionChecker(kinds, self._body, self._findings, self._signed_entries)
         self._reports = ReportChecker(self._findings, self._previous_of)
         self._directory: DirectoryRecorder = DirectoryChecker(self._findings)
-        self._chronicle = chronicle(
+        self._checker = checker_class(
             reader.origin, self._findings, self._sessions.read_body, self._is_before
         )
 
@@ -238,9 +238,9 @@ class LedgerAudit:
                 self._check_own_segment(segment, progress, size)
             return
         recent = True
-        summaries = runner.run_segments(segments, self._chronicle.times)
+        summaries = runner.run_segments(segments, self._checker.times)
         for segment, summary in zip(segments, summaries, strict=True):
-            if summary is not None and self._merge_segment(summary, self._chronicle):
+            if summary is not None and self._merge_segment(summary, self._checker):
                 self._tables.merge(summary.strands, summary.tallies)
                 recent = False
                 progress(segment.stop, size)
@@ -255,7 +255,7 @@ class LedgerAudit:
 
     def save_progress(self, keep: SaveRunProgress) -> None:
         """Pass the progress of all runs to `keep`."""
-        keep(self._chronicle.known_runs(self._sessions.runs), self._last_verified())
+        keep(self._checker.known_runs(self._sessions.runs), self._last_verified())
 
     def _last_verified(self) -> segment_summary.VerifiedCheckpoint:
         newest = self._signed[-1]
@@ -288,7 +288,7 @@ class LedgerAudit:
         self, segment: segment_summary.Segment, progress: Progress, size: int
     ) -> None:
         for step in segment.steps:
-            self._chronicle.set_time_bounds(step.floor, step.ceiling, step.witnessed)
+            self._checker.set_time_bounds(step.floor, step.ceiling, step.witnessed)
             if step.start < step.stop:
                 self._check_chunk(step.start, step.stop)
                 progress(step.stop, size)
@@ -299,9 +299,9 @@ class LedgerAudit:
         self, segment: segment_summary.Segment, times: CosignedTimes
     ) -> segment_summary.SegmentSummary:
         """Check a segment from an assumed state, and return its summary."""
-        chronicle = self._chronicle
-        assert isinstance(chronicle, segment_checker.SegmentEntryChecker)  # noqa: S101  chosen by the caller
-        chronicle.times = times
+        checker = self._checker
+        assert isinstance(checker, segment_checker.SegmentEntryChecker)  # noqa: S101  chosen by the caller
+        checker.times = times
         self._directory = DirectoryRecorder()
         try:
             self._tree = tlog.Tree.load(segment.start, self._reader.read_tile)
@@ -316,7 +316,7 @@ class LedgerAudit:
                 segment.start, segment.stop, max(1, self._findings.count), before
             )
         return replace(
-            chronicle.summarize(segment, before),
+            checker.summarize(segment, before),
             edge=self._tree.edge,
             unknown=dict(self._unknown),
             sessions=tuple(self._sessions.runs),
@@ -335,10 +335,10 @@ class LedgerAudit:
             return False
         if not segment_checker.can_apply_segment(state, summary):
             return False
-        if not self._chronicle.allows_times(summary):
+        if not self._checker.allows_times(summary):
             return False
         segment_checker.apply_segment(state, summary)
-        self._chronicle.merge_summary(summary)
+        self._checker.merge_summary(summary)
         self._tree = tlog.Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
@@ -352,7 +352,7 @@ class LedgerAudit:
         self, segment: segment_summary.Segment, state: segment_checker.StoredRunProgress
     ) -> bool:
         """Check a segment and merge it into the stored state; return whether it has no finding."""
-        summary = check_segment(self._reader, self._kinds, self._chronicle.times, segment)
+        summary = check_segment(self._reader, self._kinds, self._checker.times, segment)
         # Read this before the state changes: a state may drop a run that the segment closes.
         sessions = [strand.run for strand in summary.touched if state.is_session(strand.run)]
         merged = self._merge_segment(summary, state)
@@ -367,12 +367,12 @@ class LedgerAudit:
 
     def _restore_recent(self, start: int) -> None:
         """Rebuild the set of recent entries as if this process had checked all before an index."""
-        young, old = entry_checker.count_recent(self._chronicle.entries)
+        young, old = entry_checker.count_recent(self._checker.entries)
         first = max(0, start - young - old)
         entries = (row.data if row else _NOTHING for row in self._reader.rows(first, start))
         leaves = [hexlify(leaf) for leaf in tlog.hash_leaves(entries)]
         border = max(0, len(leaves) - young)
-        self._chronicle.restore_recent(leaves[:border], leaves[border:])
+        self._checker.restore_recent(leaves[:border], leaves[border:])
 
     def _confirm_absent(self) -> None:
         """Look in this snapshot for bodies that other processes did not find.
@@ -380,10 +380,10 @@ class LedgerAudit:
         Their snapshots are newer: a body may have been erased in between, by a redaction that the
         checkpoint of this report does not cover.
         """
-        for index, leaf, name in self._chronicle.list_unexplained_bodies():
+        for index, leaf, name in self._checker.list_unexplained_bodies():
             with suppress(Malformed):
                 entry = self._kinds.read(self._data_at(index))
-                self._chronicle.recheck_body(index, leaf, entry, name)
+                self._checker.recheck_body(index, leaf, entry, name)
 
     def _check_sessions(self, size: int, runner: SegmentRunner | None) -> None:
         runs = list(self._sessions.runs)
@@ -410,7 +410,7 @@ class LedgerAudit:
         self._compare_tiles(leaves)
         self._tables.check_ids(start, rows, leaves)
         self._bodies.expect(row for row in rows if row is not None)
-        follow, kinds = self._chronicle.check_plain_entry, self._kinds
+        follow, kinds = self._checker.check_plain_entry, self._kinds
         for index, (row, leaf) in enumerate(zip(rows, leaves, strict=True), start):
             if row is None:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
@@ -449,7 +449,7 @@ class LedgerAudit:
         except Malformed as error:
             self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
             return
-        self._chronicle.check_entry(index, leaf, entry)
+        self._checker.check_entry(index, leaf, entry)
         if isinstance(entry.facts, ScoreFacts):
             self._check_score(index, entry)
         self._sessions.detect_session(index, entry)
@@ -481,7 +481,7 @@ class LedgerAudit:
 
     def _check_holds(self, start: int = 0) -> None:
         """Report the redactions from an index on behind a hold on their run, or without a rule."""
-        if not self._chronicle.has_redactions:
+        if not self._checker.has_redactions:
             return
         holds = HoldOrder()
         for index, entry in self._read_redactions():
@@ -492,7 +492,7 @@ class LedgerAudit:
             # Where nothing was held yet, no entry is looked up.
             if index >= start and holds.has_any:
                 fault = redaction.find_redaction_fault(entry, holds, self._run_of)
-                self._chronicle.report_redaction(fault, index, entry)
+                self._checker.report_redaction(fault, index, entry)
 
     def _read_redactions(self) -> list[tuple[int, Entry[Any]]]:
         """Return the signed redactions, rules and holds in the order of the log."""
@@ -607,7 +607,7 @@ class LedgerAudit:
         self._times.drop_inconsistent()
         for checkpoint in self._opened:
             time = self._times.time_of(checkpoint.size)
-            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+            self._checker.times[checkpoint.size, checkpoint.root.hex()] = time
 
     def _open_row(self, size: int, data: bytes) -> tlog.Checkpoint | None:
         checkpoint = self._open_checkpoint(data, f"the checkpoint stored for size {size}")
@@ -725,7 +725,7 @@ class LedgerAudit:
 
     def _check_tables(self, waiting: list[EntryRow]) -> None:
         """Compare the tables with all entries, including those that are not signed yet."""
-        bodies = self._chronicle.ok + self._chronicle.mismatch - self._chronicle.archived
+        bodies = self._checker.ok + self._checker.mismatch - self._checker.archived
         for row in waiting:
             with suppress(Malformed):
                 entry = self._kinds.read(row.data)
@@ -955,19 +955,19 @@ class LedgerAudit:
             yield f"the catalogue of the database: {self._uncompared}"
 
     def _report(self, size: int, pending: int) -> Report:
-        bodies = self._chronicle.finish()
+        bodies = self._checker.finish()
         cosignatures = self._check_witnessed(size) if self._trust.policy else ()
-        chronicle, findings = self._chronicle, self._findings
+        checker, findings = self._checker, self._findings
         checked = (
-            f"{chronicle.entries} entries, every leaf and link{self._sessions.describe_played()}"
+            f"{checker.entries} entries, every leaf and link{self._sessions.describe_played()}"
         )
         intact = findings.judge_claim(Claim.INTACT, checked)
-        opened = chronicle.open_runs()
+        opened = checker.open_runs()
         coverage = coverage_of(self._reports.counts)
-        complete = f"no gap in {chronicle.runs} runs, {len(opened)} of them still open"
+        complete = f"no gap in {checker.runs} runs, {len(opened)} of them still open"
         complete += ONLY_RECORDED if coverage.is_told else ""
         not_checked = [
-            f"the strands of run {run}: its list is redacted" for run in chronicle.unlisted
+            f"the strands of run {run}: its list is redacted" for run in checker.unlisted
         ]
         independent = self._trust.judge_independence(cosignatures, findings)
         return Report(
@@ -981,15 +981,15 @@ class LedgerAudit:
             found=findings.count,
             not_checked=(
                 *entry_checker.describe_unknown_kinds(self._unknown.items()),
-                *chronicle.not_checked,
+                *checker.not_checked,
                 *not_checked,
                 *self._list_unreachable(),
                 *self._list_uncompared(),
                 *self._sessions.list_not_checked(),
                 *self._tables.not_checked,
             ),
-            entries=chronicle.entries,
-            runs=chronicle.runs,
+            entries=checker.entries,
+            runs=checker.runs,
             open_runs=opened,
             bodies=bodies,
             pending=pending,

@@ -101,10 +101,10 @@ class Problem(StrEnum):
     def claim(self) -> Claim:
         """The claim that a finding of this problem refutes."""
         # The members above are grouped by claim, in the order of the claims.
-        order = list(Problem)
-        if order.index(self) < order.index(Problem.ENTRY_MISSING):
+        problems = list(Problem)
+        if problems.index(self) < problems.index(Problem.ENTRY_MISSING):
             return Claim.INTACT
-        if order.index(self) < order.index(Problem.HISTORY_REPLACED):
+        if problems.index(self) < problems.index(Problem.HISTORY_REPLACED):
             return Claim.COMPLETE
         return Claim.INDEPENDENT
 
@@ -265,10 +265,10 @@ class Report(msgspec.Struct, frozen=True):
     """When the run of a bundle was written, as witnesses prove it; None for a whole ledger."""
 
     def __repr__(self) -> str:
-        found = "".join(f"; {finding}" for finding in self.findings[:_MAX_SHOWN_FINDINGS])
+        listed = "".join(f"; {finding}" for finding in self.findings[:_MAX_SHOWN_FINDINGS])
         more = f"; {self.found} findings in all" if self.found > _MAX_SHOWN_FINDINGS else ""
         counts = f"{self.entries} entries, {self.runs} runs"
-        return f"<Report: {self.summary}; {counts}{found}{more}>"
+        return f"<Report: {self.summary}; {counts}{listed}{more}>"
 
     @property
     def is_unread(self) -> bool:

@@ -85,15 +85,15 @@ class ReportChecker:
 
 def coverage_of(counts: Mapping[str, int]) -> Coverage:
     """Return how the runs of a log are known, from the counts of its entries."""
-    told = {word: counts.get(word, 0) for word in report_kinds.ReportProvenance}
+    count_by_word = {word: counts.get(word, 0) for word in report_kinds.ReportProvenance}
     driven = counts.get(_DRIVEN, 0)
     # A run without a request and without a source is reported: nobody says how it came about.
-    unsaid = max(0, counts.get(_OPENED, 0) - driven - sum(told.values()))
+    unsaid = max(0, counts.get(_OPENED, 0) - driven - sum(count_by_word.values()))
     return Coverage(
         driven=driven,
-        relayed=told[report_kinds.ReportProvenance.RELAYED],
-        wrapped=told[report_kinds.ReportProvenance.WRAPPED],
-        reported=told[report_kinds.ReportProvenance.REPORTED] + unsaid,
+        relayed=count_by_word[report_kinds.ReportProvenance.RELAYED],
+        wrapped=count_by_word[report_kinds.ReportProvenance.WRAPPED],
+        reported=count_by_word[report_kinds.ReportProvenance.REPORTED] + unsaid,
         gaps=tuple(
             GapCount(why, counts[f"gaps {why}"], counts.get(f"steps {why}", 0))
             for why in sorted(report_kinds.GapReason)

@@ -46,7 +46,7 @@ class SessionAudit(msgspec.Struct, frozen=True):
 
 
 def audit_session(
-    minutes: record_comparison.SessionEntries, known: Kinds, read_run: ReadRun = _read_no_run
+    minutes: record_comparison.SessionEntries, known_kinds: Kinds, read_run: ReadRun = _read_no_run
 ) -> SessionAudit:
     """Replay a session through its protocol and compare every step with its record.
 
@@ -56,7 +56,7 @@ def audit_session(
     look = record_comparison.RecordComparer(minutes)
     is_session = True
     try:
-        is_session = _SessionAuditor(look, known).check()
+        is_session = _SessionAuditor(look, known_kinds).check()
         check_subject(look, read_run)
     except record_comparison.RecordDiverged:
         pass  # the fault was reported where it was raised
@@ -76,9 +76,12 @@ def is_turn_strand(strand: str) -> bool:
     return strand.startswith(kinds.task_strand(kinds.TURN_PREFIX))
 
 
-def is_session_entry(entry: Entry[Any], known: Kinds) -> bool:
+def is_session_entry(entry: Entry[Any], known_kinds: Kinds) -> bool:
     """Return whether only sessions record such entries: readers then treat the run as one."""
-    return isinstance(entry.facts, kinds.AboutFacts) or entry.kind.encode() in known.session_kinds
+    return (
+        isinstance(entry.facts, kinds.AboutFacts)
+        or entry.kind.encode() in known_kinds.session_kinds
+    )
 
 
 def may_have_panel(policy: bytes) -> bool:
@@ -93,9 +96,9 @@ def may_have_panel(policy: bytes) -> bool:
 class _SessionAuditor:
     """The state of one audit."""
 
-    def __init__(self, look: record_comparison.RecordComparer, known: Kinds) -> None:
+    def __init__(self, look: record_comparison.RecordComparer, known_kinds: Kinds) -> None:
         entries = look.minutes.entries
-        self._comparer, self._known = look, known
+        self._comparer, self._kinds = look, known_kinds
         self._state = run_fold.fold((item.leaf, item.entry) for item in entries)
         self._strands: dict[str, list[record_comparison.IndexedEntry]] = {}
         for item in entries:
@@ -163,7 +166,7 @@ class _SessionAuditor:
                 record_comparison.BODY_MEDIA_TYPES.get(type(item.entry.facts), {}),
             )
         self._frame.check()
-        closing = self._replay_protocol(start_protocol(self._known, session), policy)
+        closing = self._replay_protocol(start_protocol(self._kinds, session), policy)
         if closing is not None:
             self._check_answer(session, closing)
         else:
@@ -422,7 +425,7 @@ class _SessionAuditor:
         """Report entries of a session in a run that is none."""
         for item in self._comparer.minutes.entries:
             entry = item.entry
-            if is_session_entry(entry, self._known) and not is_turn_strand(entry.strand):
+            if is_session_entry(entry, self._kinds) and not is_turn_strand(entry.strand):
                 self._comparer.report_fault(
                     record_comparison.Breach.SURPLUS,
                     f"{item.entry.step}: nobody has deliberated",

@@ -292,9 +292,9 @@ class BundleNote(NamedTuple):
         Whoever has a key can make as many valid signatures of one text as fit into a note.
         """
         first: dict[BundleKey, bytes] = {}
-        known = [(key, (key.name, key.id)) for key in keys]
+        known_keys = [(key, (key.name, key.id)) for key in keys]
         for name, key_id, blob in self.signatures:
-            for key, claimed in known:
+            for key, claimed in known_keys:
                 if (name, key_id) == claimed:
                     first.setdefault(key, blob)
         return list(first.items())
@@ -2385,10 +2385,13 @@ class FigureCounter:
         """Count an item, if the conditions of the query are met."""
         query, unknown = self.query, False
         for member, values, negated in self._conditions:
-            told = members.get(member)
-            if isinstance(told, UnknownMember):
+            value_of_member = members.get(member)
+            if isinstance(value_of_member, UnknownMember):
                 unknown = True
-            elif ((told if type(told) is str else text_of(told)) in values) == negated:
+            elif (
+                (value_of_member if type(value_of_member) is str else text_of(value_of_member))
+                in values
+            ) == negated:
                 return
         self._is_unknown = self._is_unknown or unknown
         value: object = 1
@@ -3042,7 +3045,7 @@ class PackVerifier:
             f"the enclosed {NOT_EVIDENCE}",
         ]
         ok = not self._listed and all(claim["state"] == HOLDS for claim in claims.values())
-        found = len(self._listed)
+        finding_count = len(self._listed)
         span = [self._arguments[name] for name in ("since", "until")]
         return {
             "schema": "forum.pack-report/1",
@@ -3054,7 +3057,7 @@ class PackVerifier:
             "until": format_moment(span[1]),
             **claims,
             "findings": self._listed[:100],
-            "found": found,
+            "found": finding_count,
             "not_checked": self._not_checked,
             "witnessing": self._trust.judge_witnessing(claims[INDEPENDENT], self._seen),
             "counted_by": self._counted_by,
@@ -3081,9 +3084,9 @@ class PackVerifier:
         fixed = PACK_FILES | {"report.html"} if self._is_old else PACK_FILES
         require(fixed.issubset(members), "a file of the pack is missing")
         for name in members:
-            known = name in fixed or matches(OTHER_PACK_FILES, name)
-            known = known or (not self._is_old and matches(SEEN_NOTE, name))
-            require(known, f"{name[:80]!r} is a file of no known kind")
+            is_known = name in fixed or matches(OTHER_PACK_FILES, name)
+            is_known = is_known or (not self._is_old and matches(SEEN_NOTE, name))
+            require(is_known, f"{name[:80]!r} is a file of no known kind")
         expected = {"v": self._version, "origin": origin, "files": files}
         require(value == expected, "the files are not those that the manifest lists")
         return str(origin)
@@ -3282,9 +3285,9 @@ class PackVerifier:
     def _find_queries(self, figures: list[Members]) -> list[Members]:
         """Return the queries of the report, which must be those of a known release."""
         for count, expected in KNOWN_QUERIES:
-            known = [figure["query"] for figure in figures[:count]]
-            if hashlib.sha256(write_json(known).encode()).hexdigest() == expected:
-                return known
+            query_ids = [figure["query"] for figure in figures[:count]]
+            if hashlib.sha256(write_json(query_ids).encode()).hexdigest() == expected:
+                return query_ids
         self._add("figure-changed", "figures", "the queries are not those of a known release")
         unknown = [figure["query"] for figure in figures[: KNOWN_QUERIES[0][0]]]
         check_terms(unknown)
@@ -3293,12 +3296,12 @@ class PackVerifier:
     def _make_report(self, entries: list[tuple[int, BundleEntry]]) -> Members:
         given, log, report = self._arguments, self._log, self._report
         maps = self._read_maps()
-        known = self._find_queries(report["figures"])
+        query_ids = self._find_queries(report["figures"])
         added = [query for _, used, _ in maps for query in used.get("queries", [])]
         count = len(added)
         require(count <= MAX_QUERIES, f"{count} queries in maps; the most is {MAX_QUERIES}")
         check_terms(added)
-        queries = known + added
+        queries = query_ids + added
         ids = [query["id"] for query in queries]
         doubled = [query_id for query_id in ids if ids.count(query_id) > 1]
         require(not doubled, f"two queries have the id {doubled[0] if doubled else ''}")
@@ -3463,17 +3466,17 @@ class PackVerifier:
             digest = self._archive.members[name].digest
             require(type(used) is dict and f"maps/{used.get('name')}.json" == name, f"{name}: name")
             row = f"map {used['name']}"
-            known = KNOWN_MAP_DIGESTS.get(f"{used['name']} {used.get('version')}")
+            known_digest = KNOWN_MAP_DIGESTS.get(f"{used['name']} {used.get('version')}")
             if used["name"] not in KNOWN_MAP_NAMES:
                 namesake = find_namesake(used.get("title"))
                 if namesake:
                     detail = f"it has the title or a number of the source of map {namesake}"
                     self._add("map-changed", row, detail)
                 self._not_checked.append(f"the text of {row}, unknown to this program")
-            elif known is None:
+            elif known_digest is None:
                 # Otherwise its maker could soften a text, and call that another version.
                 self._add("map-changed", row, "this program knows no such version of this map")
-            elif known != digest:
+            elif known_digest != digest:
                 self._add("map-changed", row, "it is not the map of this version")
             maps.append((used["name"], used, digest))
         names = [name for name, _, _ in maps]
@@ -3813,9 +3816,9 @@ def title_marks(title: str) -> set[str]:
 
 def find_namesake(title: object) -> str:
     """Return the name of a map of this release that is of the same source, or nothing."""
-    known = (line.partition(" ") for line in MAP_TITLES.strip().split("\n"))
+    lines = (line.partition(" ") for line in MAP_TITLES.strip().split("\n"))
     marks = title_marks(title) if isinstance(title, str) else set[str]()
-    return next((name for name, _, theirs in known if marks & title_marks(theirs)), "")
+    return next((name for name, _, theirs in lines if marks & title_marks(theirs)), "")
 
 
 def is_pack(source: bytes | LazyFile) -> bool:

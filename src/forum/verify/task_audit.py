@@ -180,9 +180,9 @@ class _RunAuditor:
             self._comparer.read_body(where, name).decode(errors="replace")
             for where, name in ((self._accepted_entry, "request"), (answers[-1], "answer"))
         )
-        found = {facts.subject: facts.reason for facts, _ in flag_answer(request, answer)}
+        flagged = {facts.subject: facts.reason for facts, _ in flag_answer(request, answer)}
         for subject in _FLAGS:
-            finding = found.get(subject, "")
+            finding = flagged.get(subject, "")
             recorded = flags[subject][-1].entry.facts.reason if flags[subject] else ""
             if recorded != finding:
                 detail = (

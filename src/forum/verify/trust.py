@@ -95,17 +95,17 @@ class Trust(msgspec.Struct, frozen=True):
         Adds a finding for each that was taken away, and for each that does not hold.
         """
         restored = []
-        for found in records.restore(checkpoint, signatures):
-            place = (found.record.index, found.record.where)
-            if found.cosignature is None:
-                detail = f"the recorded cosignature of {found.witness} does not hold"
+        for restored_one in records.restore(checkpoint, signatures):
+            place = (restored_one.record.index, restored_one.record.where)
+            if restored_one.cosignature is None:
+                detail = f"the recorded cosignature of {restored_one.witness} does not hold"
                 findings.add(report.Problem.SIGNATURE_REJECTED, detail, *place)
                 continue
-            restored.append(found.cosignature)
-            if found.is_missing:
+            restored.append(restored_one.cosignature)
+            if restored_one.is_missing:
                 detail = (
                     f"the checkpoint of size {checkpoint.size} lacks the cosignature of "
-                    f"{found.witness} that the log recorded"
+                    f"{restored_one.witness} that the log recorded"
                 )
                 findings.add(report.Problem.COSIGNATURE_MISSING, detail, *place)
         return tuple(restored)

@@ -203,10 +203,14 @@ def test_only_what_ended_before_the_date_is_archived(make: Callable[[], Installa
         record(forum, "late")
         record(forum, "open", closed=False)
         none = forum.log.archive_runs(ended, str(home.archive))
-        one = forum.log.archive_runs(ended + 1, str(home.archive))
+        archive_result = forum.log.archive_runs(ended + 1, str(home.archive))
         rest = forum.log.archive_runs(NEVER, str(home.archive))
 
-    assert [result.archived for result in (none, one, rest)] == [(), ("early",), ("late",)]
+    assert [result.archived for result in (none, archive_result, rest)] == [
+        (),
+        ("early",),
+        ("late",),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -376,8 +380,8 @@ def killed_at(forum: Forum, points: Points) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive_stores, "open_archive", lambda base: Surrounded(opened(base), points))
         patch.setattr(forum.store, "_write_transaction", surrounded)
-        pen = replace(forum.ledger.writer, append=append_and_reach)
-        patch.setattr(forum.ledger, "writer", pen)
+        writer_context = replace(forum.ledger.writer, append=append_and_reach)
+        patch.setattr(forum.ledger, "writer", writer_context)
         yield
 
 

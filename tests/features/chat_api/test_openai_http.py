@@ -88,25 +88,25 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Which ri
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def openai_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Serve a project over SQLite: server and worker are two processes."""
     home = _project(tmp_path_factory.mktemp("openai"))
-    with served(home, settings=SETTINGS) as house:
-        yield house
+    with served(home, settings=SETTINGS) as openai_server:
+        yield openai_server
 
 
 @pytest.fixture(scope="module")
 def heard(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Served]:
     """Serve a project over Postgres, by which a server hears what models say to workers."""
     home = _project(tmp_path_factory.mktemp("heard"))
-    with served(home, postgres_url, settings=SETTINGS) as house:
-        yield house
+    with served(home, postgres_url, settings=SETTINGS) as openai_server:
+        yield openai_server
 
 
 @pytest.fixture(scope="module")
-def client(house: Served) -> Iterator[OpenAI]:
+def client(openai_server: Served) -> Iterator[OpenAI]:
     """Return a client as people make it: it asks again by itself if it is not told otherwise."""
-    with _client(house) as client:
+    with _client(openai_server) as client:
         yield client
 
 
@@ -115,13 +115,15 @@ def _project(home: Path) -> Path:
     return home
 
 
-def _client(house: Served, *scopes: Scope) -> OpenAI:
-    key = str(house.project.forum.access.grant("tester", scopes or (Scope.SUBMIT, Scope.READ)))
-    return OpenAI(base_url=f"{house.url}/v1", api_key=key)
+def _client(openai_server: Served, *scopes: Scope) -> OpenAI:
+    key = str(
+        openai_server.project.forum.access.grant("tester", scopes or (Scope.SUBMIT, Scope.READ))
+    )
+    return OpenAI(base_url=f"{openai_server.url}/v1", api_key=key)
 
 
-def _runs(house: Served) -> list[str]:
-    return [run for run, _ in house.project.forum.reads.recent_runs(None, 100)]
+def _runs(openai_server: Served) -> list[str]:
+    return [run for run, _ in openai_server.project.forum.reads.recent_runs(None, 100)]
 
 
 def test_models_are_ways_of_working_and_lanes(client: OpenAI) -> None:
@@ -133,7 +135,7 @@ def test_models_are_ways_of_working_and_lanes(client: OpenAI) -> None:
     assert client.models.retrieve("rivers").model_extra == {"description": "Knows rivers."}
 
 
-def test_a_chat_is_answered_by_a_recorded_run(house: Served, client: OpenAI) -> None:
+def test_a_chat_is_answered_by_a_recorded_run(openai_server: Served, client: OpenAI) -> None:
     """Whoever has the answer can find the run, read it there, and have it proven."""
     raw = client.chat.completions.with_raw_response.create(model="forum", messages=HELLO)
     answer = raw.parse()
@@ -141,7 +143,7 @@ def test_a_chat_is_answered_by_a_recorded_run(house: Served, client: OpenAI) -> 
     run = raw.headers["forum-run"]
     assert answer.choices[0].message.content == "The Danube."
     assert answer.choices[0].finish_reason == "stop"
-    assert house.project.answer(run) == b"The Danube."
+    assert openai_server.project.answer(run) == b"The Danube."
     assert raw.headers["link"] == f'</api/v1/runs/{run}>; rel="describedby"'
     assert answer.model_extra is not None
     assert answer.model_extra["forum"]["verify"] == f"/api/v1/runs/{run}/bundle"
@@ -149,19 +151,19 @@ def test_a_chat_is_answered_by_a_recorded_run(house: Served, client: OpenAI) -> 
     assert answer.usage.total_tokens == 7
 
 
-def test_a_stream_puts_the_recorded_answer_together(house: Served, client: OpenAI) -> None:
+def test_a_stream_puts_the_recorded_answer_together(openai_server: Served, client: OpenAI) -> None:
     """Where the words could not be heard, they come when they are recorded."""
     stream = client.chat.completions.create(
         model="lane/team", messages=HELLO, stream=True, stream_options={"include_usage": True}
     )  # fmt: skip
     chunks = list(stream)
 
-    said = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
-    assert said[0].role == "assistant"
-    assert "".join(delta.content or "" for delta in said) == SLOW
+    choice_deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert choice_deltas[0].role == "assistant"
+    assert "".join(delta.content or "" for delta in choice_deltas) == SLOW
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage is not None
-    assert chunks[-1].id == f"chatcmpl-{_runs(house)[0]}"
+    assert chunks[-1].id == f"chatcmpl-{_runs(openai_server)[0]}"
 
 
 def test_a_response_is_answered(client: OpenAI) -> None:
@@ -196,7 +198,7 @@ def test_a_response_is_streamed(client: OpenAI) -> None:
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_the_whole_team_answers(house: Served, client: OpenAI) -> None:
+def test_the_whole_team_answers(openai_server: Served, client: OpenAI) -> None:
     """A client that knows nothing of teams gets what one has put together."""
     raw = client.chat.completions.with_raw_response.create(
         model="team",
@@ -204,11 +206,11 @@ def test_the_whole_team_answers(house: Served, client: OpenAI) -> None:
     )
 
     assert raw.parse().choices[0].message.content == TOGETHER
-    state = house.project.forum.reads.read_run(raw.headers["forum-run"])
+    state = openai_server.project.forum.reads.read_run(raw.headers["forum-run"])
     assert {"elbe", "danube", "@coordinator", "@synthesizer"} <= set(state.tasks)
 
 
-def test_a_conversation_becomes_one_request(house: Served, client: OpenAI) -> None:
+def test_a_conversation_becomes_one_request(openai_server: Served, client: OpenAI) -> None:
     """What was said before is quoted; the instructions and the last question are not."""
     raw = client.chat.completions.with_raw_response.create(
         model="forum",
@@ -222,7 +224,7 @@ def test_a_conversation_becomes_one_request(house: Served, client: OpenAI) -> No
         ],
     )
 
-    request = house.project.forum.reads.request_of(raw.headers["forum-run"])
+    request = openai_server.project.forum.reads.request_of(raw.headers["forum-run"])
     assert request is not None
     assert request.startswith("Speak plainly.\n\nAnd a longer one?\n\nWhat follows was said by")
     assert "begin: user, message 2\nName a river.\n---" in request
@@ -243,19 +245,19 @@ def test_nobody_in_an_earlier_turn_can_end_the_quotation() -> None:
     assert request.index("Delete everything.") < request.index(end)
 
 
-def test_a_record_is_played_again(house: Served, client: OpenAI) -> None:
+def test_a_record_is_played_again(openai_server: Served, client: OpenAI) -> None:
     """It answers with what was recorded, costs nothing, and begins no run."""
     run = client.chat.completions.create(model="forum", messages=HELLO).id.removeprefix("chatcmpl-")
-    before = _runs(house)
+    before = _runs(openai_server)
 
     named = client.chat.completions.create(model=f"replay:{run}", messages=HELLO)
-    told = client.responses.create(model="replay", input="Again.", metadata={"run": run})
+    response = client.responses.create(model="replay", input="Again.", metadata={"run": run})
 
     assert named.choices[0].message.content == "The Danube."
     assert named.usage is not None
     assert named.usage.total_tokens == 0
-    assert told.output_text == "The Danube."
-    assert _runs(house) == before
+    assert response.output_text == "The Danube."
+    assert _runs(openai_server) == before
 
 
 def test_asking_again_under_the_same_key_is_the_same_run(client: OpenAI) -> None:
@@ -268,14 +270,14 @@ def test_asking_again_under_the_same_key_is_the_same_run(client: OpenAI) -> None
     assert first.id == second.id
 
 
-def test_a_client_that_leaves_does_not_end_the_run(house: Served, client: OpenAI) -> None:
+def test_a_client_that_leaves_does_not_end_the_run(openai_server: Served, client: OpenAI) -> None:
     """Whoever closes the window finds the answer later."""
     with client.chat.completions.create(model="lane/team", messages=HELLO, stream=True) as stream:
         run = next(iter(stream)).id.removeprefix("chatcmpl-")
 
-    assert house.project.forum.reads.read_run(run).outcome is None
-    assert house.project.end(run).outcome is Outcome.OK
-    assert house.project.answer(run) == SLOW.encode()
+    assert openai_server.project.forum.reads.read_run(run).outcome is None
+    assert openai_server.project.end(run).outcome is Outcome.OK
+    assert openai_server.project.answer(run) == SLOW.encode()
 
 
 def test_what_was_changed_after_it_was_heard_is_an_error_only_if_it_was_passed_on(
@@ -283,9 +285,9 @@ def test_what_was_changed_after_it_was_heard_is_an_error_only_if_it_was_passed_o
 ) -> None:
     """Here nobody hears the first attempt, so the second one is streamed as it is."""
     stream = client.chat.completions.create(model="mishaps", messages=HELLO, stream=True)
-    said = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
 
-    assert said == "Something else altogether."
+    assert text == "Something else altogether."
 
 
 @pytest.mark.parametrize(
@@ -324,9 +326,11 @@ def test_a_model_that_is_not_there_is_not_found(client: OpenAI) -> None:
     assert unknown.value.code == "model_not_found"
 
 
-def test_a_run_over_budget_is_like_an_account_without_money(house: Served, client: OpenAI) -> None:
+def test_a_run_over_budget_is_like_an_account_without_money(
+    openai_server: Served, client: OpenAI
+) -> None:
     """And the client does not try its luck again: that would be another run."""
-    before = len(_runs(house))
+    before = len(_runs(openai_server))
     with pytest.raises(openai.RateLimitError) as stopped:
         client.chat.completions.create(
             model="forum", messages=HELLO, extra_body={"forum": {"budget": {"calls": 0}}}
@@ -334,10 +338,12 @@ def test_a_run_over_budget_is_like_an_account_without_money(house: Served, clien
 
     assert stopped.value.code == "budget_exceeded"
     assert stopped.value.type == "insufficient_quota"
-    assert len(_runs(house)) == before + 1
+    assert len(_runs(openai_server)) == before + 1
 
 
-def test_a_run_that_waits_for_a_person_says_how_to_go_on(house: Served, client: OpenAI) -> None:
+def test_a_run_that_waits_for_a_person_says_how_to_go_on(
+    openai_server: Served, client: OpenAI
+) -> None:
     """The client is not kept waiting for somebody who may come tomorrow."""
     gated = {"forum": {"gates": {"what": ["plan"]}}}
     with pytest.raises(openai.ConflictError) as waiting:
@@ -350,7 +356,7 @@ def test_a_run_that_waits_for_a_person_says_how_to_go_on(house: Served, client: 
     run = waiting.value.response.headers["forum-run"]
     assert waiting.value.code == "waiting_for_approval"
     assert f"forum gate approve {run} plan" in waiting.value.message
-    assert house.project.forum.reads.read_run(run).open_gates
+    assert openai_server.project.forum.reads.read_run(run).open_gates
     assert last.type == "response.failed"
     assert last.response.error is not None
     assert "waiting_for_approval" in last.response.error.to_json()
@@ -370,11 +376,11 @@ def test_a_run_that_fails_ends_a_stream_with_its_reason(client: OpenAI) -> None:
     assert failed.value.code == "deadline_exceeded"
 
 
-def test_keys_open_what_they_are_for(house: Served, client: OpenAI) -> None:
+def test_keys_open_what_they_are_for(openai_server: Served, client: OpenAI) -> None:
     """Who may only submit must not read what others have asked, by no door."""
     run = client.chat.completions.create(model="forum", messages=HELLO).id.removeprefix("chatcmpl-")
-    stranger = OpenAI(base_url=f"{house.url}/v1", api_key="sk-something")
-    with _client(house, Scope.SUBMIT) as submitter, stranger:
+    stranger = OpenAI(base_url=f"{openai_server.url}/v1", api_key="sk-something")
+    with _client(openai_server, Scope.SUBMIT) as submitter, stranger:
         with pytest.raises(openai.AuthenticationError) as unknown:
             stranger.models.list()
         with pytest.raises(openai.PermissionDeniedError):
@@ -385,14 +391,14 @@ def test_keys_open_what_they_are_for(house: Served, client: OpenAI) -> None:
     assert answer.choices[0].message.content == "The Danube."
 
 
-def test_a_stream_ends_as_plain_clients_expect(house: Served, client: OpenAI) -> None:
+def test_a_stream_ends_as_plain_clients_expect(openai_server: Served, client: OpenAI) -> None:
     """Without a library: lines of data, and a last one that says that it was the last."""
     asked = {"model": "forum", "messages": HELLO, "stream": True}
     shown = showing(client.api_key)
-    told = house.client.post("/v1/chat/completions", json=asked, headers=shown)
+    response = openai_server.client.post("/v1/chat/completions", json=asked, headers=shown)
 
-    events = [line for line in told.text.split("\n\n") if line]
-    assert told.headers["content-type"].startswith("text/event-stream")
+    events = [line for line in response.text.split("\n\n") if line]
+    assert response.headers["content-type"].startswith("text/event-stream")
     assert all(event.startswith(("data: ", ": ")) for event in events)
     assert events[-1] == "data: [DONE]"
 
@@ -456,15 +462,17 @@ def test_words_that_were_taken_back_end_the_stream_with_an_error(heard: Served) 
             model="mishaps", messages=HELLO, stream=True,
             extra_body={"forum": {"live": False}},
         )  # fmt: skip
-        said = "".join(chunk.choices[0].delta.content or "" for chunk in patient)
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in patient)
 
     assert changed.value.code == "answer_changed"
-    assert said == "Something else altogether."
+    assert text == "Something else altogether."
 
 
-def test_a_server_that_ends_tells_where_the_answer_will_be(house: Served, client: OpenAI) -> None:
+def test_a_server_that_ends_tells_where_the_answer_will_be(
+    openai_server: Served, client: OpenAI
+) -> None:
     """It does not wait for the run, which goes on without it."""
-    with serving(house.project) as second, _client(second) as other:
+    with serving(openai_server.project) as second, _client(second) as other:
         stream = other.chat.completions.create(model="lane/team", messages=HELLO, stream=True)
         run = next(iter(stream)).id.removeprefix("chatcmpl-")
         second.server.terminate()
@@ -472,7 +480,7 @@ def test_a_server_that_ends_tells_where_the_answer_will_be(house: Served, client
             list(stream)
 
     assert ended.value.code == "still_running"
-    eventually(lambda: house.project.forum.reads.read_run(run).outcome is Outcome.OK)
+    eventually(lambda: openai_server.project.forum.reads.read_run(run).outcome is Outcome.OK)
     again = client.chat.completions.create(model=f"replay:{run}", messages=HELLO)
     assert again.choices[0].message.content == SLOW
 
@@ -483,11 +491,13 @@ def test_an_answer_that_takes_too_long_can_be_fetched_later(
     """A client that gave up by itself would ask again, and pay again; so it is told before that."""
     monkeypatch.setattr(run_stream, "ANSWER_TIMEOUT_S", 0.2)
     with lone_hall(tmp_path, operator=True) as (forum, client):
-        told = client.post("/v1/responses", json={"model": "forum", "input": "Nobody works here."})
-        run = told.headers["forum-run"]
+        response = client.post(
+            "/v1/responses", json={"model": "forum", "input": "Nobody works here."}
+        )
+        run = response.headers["forum-run"]
 
         assert forum.reads.read_run(run).outcome is None
-    assert told.status_code == 503
-    assert told.json()["error"]["code"] == "still_running"
-    assert f"/api/v1/runs/{run}" in told.json()["error"]["message"]
-    assert told.headers["x-should-retry"] == "false"
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "still_running"
+    assert f"/api/v1/runs/{run}" in response.json()["error"]["message"]
+    assert response.headers["x-should-retry"] == "false"

@@ -46,20 +46,20 @@ terms = ["river"]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def openai_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Serve a project with two agents, and a lane that is called like the panel."""
     home = tmp_path_factory.mktemp("panel")
     (home / "roster.toml").write_text(ROSTER)
     settings = project(COUNCIL, ASKING, terms='[roster]\nfile = "roster.toml"\n')
-    with served(home, settings=settings) as house:
-        yield house
+    with served(home, settings=settings) as openai_server:
+        yield openai_server
 
 
 @pytest.fixture(scope="module")
-def client(house: Served) -> Iterator[OpenAI]:
+def client(openai_server: Served) -> Iterator[OpenAI]:
     """Return a client as people make it."""
-    key = str(house.project.forum.access.grant("tester", (Scope.SUBMIT, Scope.READ)))
-    with OpenAI(base_url=f"{house.url}/v1", api_key=key) as client:
+    key = str(openai_server.project.forum.access.grant("tester", (Scope.SUBMIT, Scope.READ)))
+    with OpenAI(base_url=f"{openai_server.url}/v1", api_key=key) as client:
         yield client
 
 
@@ -86,7 +86,7 @@ def test_a_panel_is_a_model_where_somebody_can_sit_on_it(client: OpenAI, tmp_pat
     assert "nobody can sit on the panel" in chat.json()["error"]["message"]
 
 
-def test_a_chat_is_answered_by_a_panel(house: Served, client: OpenAI) -> None:
+def test_a_chat_is_answered_by_a_panel(openai_server: Served, client: OpenAI) -> None:
     """The text is the answer, and nothing but the answer: who dissents stands beside it."""
     answer = client.chat.completions.create(model="panel", messages=ASKED, extra_body=THREE)
 
@@ -95,7 +95,7 @@ def test_a_chat_is_answered_by_a_panel(house: Served, client: OpenAI) -> None:
     assert answer.usage is not None
     assert answer.usage.total_tokens == TURNS * TOKENS
     assert dissent(extra["forum"]) == ["it is old"]
-    assert house.project.answer(extra["forum"]["run"]) == b"yes"
+    assert openai_server.project.answer(extra["forum"]["run"]) == b"yes"
 
 
 def test_a_panel_is_streamed(client: OpenAI) -> None:
@@ -109,9 +109,9 @@ def test_a_panel_is_streamed(client: OpenAI) -> None:
     )
     chunks = list(stream)
 
-    said = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
     ends = [chunk for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason]
-    assert "".join(said) == "yes"
+    assert "".join(texts) == "yes"
     assert [dissent((end.model_extra or {})["forum"]) for end in ends] == [["it is old"]]
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens == TURNS * TOKENS
@@ -178,10 +178,10 @@ def test_a_panel_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     ],
 )
 def test_a_panel_that_cannot_sit_is_refused(
-    house: Served, client: OpenAI, model: str, panel: dict[str, object], words: str
+    openai_server: Served, client: OpenAI, model: str, panel: dict[str, object], words: str
 ) -> None:
     """To ignore what was said of it would give an answer that looks as if it were heeded."""
-    before = house.project.forum.reads.recent_runs(None, 1)
+    before = openai_server.project.forum.reads.recent_runs(None, 1)
     with pytest.raises(openai.APIStatusError) as refused:
         client.chat.completions.create(
             model=model, messages=ASKED, extra_body={"forum": {"panel": panel}}
@@ -189,7 +189,7 @@ def test_a_panel_that_cannot_sit_is_refused(
 
     assert refused.value.status_code in (400, 422)
     assert words in refused.value.message
-    assert house.project.forum.reads.recent_runs(None, 1) == before
+    assert openai_server.project.forum.reads.recent_runs(None, 1) == before
 
 
 def test_a_panel_over_its_budget_is_like_an_account_without_money(client: OpenAI) -> None:

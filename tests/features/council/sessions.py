@@ -64,13 +64,13 @@ class Held:
 
     def note(self, step: str) -> SessionNote:
         """Return the one note of this step."""
-        (found,) = [note for note in self.notes if note.step == step]
-        return found
+        (session_note,) = [note for note in self.notes if note.step == step]
+        return session_note
 
     def prompt(self, turn: str) -> bytes:
         """Return what was asked in a turn."""
-        (found,) = [asked.prompt for asked in self.asked if asked.name == turn]
-        return found
+        (data,) = [asked.prompt for asked in self.asked if asked.name == turn]
+        return data
 
     def ballots(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield the ballots that were recorded: the round, the seat, and what stands in them."""
@@ -101,8 +101,8 @@ def hold(session: Session, answer: Answer, compare: Compare = lambda _: NO_ENCOD
             held.steps.append(step)
             turns = step.turns if isinstance(step, TurnBatch) else ()
             held.said |= {turn.name: _say(turn, answer(turn)) for turn in turns}
-            said = [held.said[turn.name] for turn in turns]
-            heard = collect_results(said, StopReason.CANCELLED)
+            results = [held.said[turn.name] for turn in turns]
+            heard = collect_results(results, StopReason.CANCELLED)
             if isinstance(step, SimilarityRequest):
                 heard = BatchResult(similarity=compare(step))
             step = steps.send(heard)
@@ -113,11 +113,11 @@ def hold(session: Session, answer: Answer, compare: Compare = lambda _: NO_ENCOD
 
 def replay(held: Held, turns: int, notes: int) -> ProtocolStep | SessionResult:
     """Return the next step, by a record that holds so much of the session and no more."""
-    said = dict(list(held.said.items())[:turns])
+    document = dict(list(held.said.items())[:turns])
     noted = {note.step for note in held.notes[:notes]}
     return play(
         start_protocol(KINDS, held.session),
-        said.get,
+        document.get,
         lambda note: note.step in noted,
         StopReason.CANCELLED,
     )

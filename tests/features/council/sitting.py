@@ -158,10 +158,10 @@ class Sat:
         self, speaker: str, round_: int, wanted: ExpectedOutput = ExpectedOutput.TURN
     ) -> str:
         """Return what somebody was told last in a round."""
-        found = [
+        symposium_turns = [
             c for c in self.cues if (c.speaker, c.round, c.wanted) == (speaker, round_, wanted)
         ]
-        return found[-1].prompt.decode()
+        return symposium_turns[-1].prompt.decode()
 
 
 def sit(
@@ -178,11 +178,11 @@ def sit(
         if not isinstance(asked, SymposiumTurn):
             assert choose is not None
             return BatchResult((choose(asked),))
-        told = answer(asked)
-        said = told if isinstance(told, TurnResult) else heard_as(asked, told)
-        at = said.at or BEGUN + len(sat.asked) * SECOND
-        stopped = StopReason(said.code) if said.fate is TurnStatus.CUT else None
-        return BatchResult((replace(said, at=at),), stopped)
+        result = answer(asked)
+        turn_result = result if isinstance(result, TurnResult) else heard_as(asked, result)
+        at = turn_result.at or BEGUN + len(sat.asked) * SECOND
+        stopped = StopReason(turn_result.code) if turn_result.fate is TurnStatus.CUT else None
+        return BatchResult((replace(turn_result, at=at),), stopped)
 
     sat.played = run_protocol(run_symposium(session), hear)
     return sat
@@ -216,11 +216,11 @@ def asking(*asked: tuple[str, str]) -> Answer:
 
 def primaries(sat: Sat) -> dict[int, list[str]]:
     """Return who had their turn in each round, in that order."""
-    found: dict[int, list[str]] = {}
+    document: dict[int, list[str]] = {}
     for message in sat.messages:
         if isinstance(message, PrimaryTurn):
-            found.setdefault(message.round, []).append(message.speaker)
-    return found
+            document.setdefault(message.round, []).append(message.speaker)
+    return document
 
 
 # What anybody may say in a session
@@ -286,25 +286,25 @@ def courses(draw: st.DrawFn) -> tuple[dict[str, Any], Answer]:
             "synthesize_on_terminate": draw(st.booleans()),
         },
     )
-    said = {
+    document = {
         ExpectedOutput.TURN: draw(st.lists(turns, min_size=1, max_size=12)),
         ExpectedOutput.VERDICT: draw(st.lists(verdicts, min_size=1, max_size=4)),
         ExpectedOutput.SYNTHESIS: draw(st.lists(syntheses, min_size=1, max_size=1)),
     }
-    return given, _cast(said)
+    return given, _cast(document)
 
 
-def _cast(said: dict[ExpectedOutput, list[bytes | ErrorKind | StopReason]]) -> Answer:
+def _cast(document: dict[ExpectedOutput, list[bytes | ErrorKind | StopReason]]) -> Answer:
     def answer(cue: SymposiumTurn) -> TurnResult | bytes:
-        which = int(cue.name.removeprefix("turn.")) % len(said[cue.wanted])
-        told = said[cue.wanted][which]
-        match told:
+        which = int(cue.name.removeprefix("turn.")) % len(document[cue.wanted])
+        data = document[cue.wanted][which]
+        match data:
             case ErrorKind():
-                return failing(cue, told)
+                return failing(cue, data)
             case StopReason():
-                return TurnResult(cue.name, TurnStatus.CUT, code=told.value)
+                return TurnResult(cue.name, TurnStatus.CUT, code=data.value)
             case _:
-                return told
+                return data
 
     return answer
 
@@ -318,10 +318,10 @@ def script(*entries: dict[str, Any], **more: object) -> FakeScript:
 
 
 def entry(
-    said: bytes | None, error: str = "", *, again: bool = True, **match: object
+    data: bytes | None, error: str = "", *, again: bool = True, **match: object
 ) -> dict[str, Any]:
     """Return one entry of a script."""
-    told = {"kind": error, "message": "hm", "retriable": again} if error else None
+    document = {"kind": error, "message": "hm", "retriable": again} if error else None
     return {
         "match": match,
         "result": {
@@ -334,9 +334,9 @@ def entry(
                 "cost_usd": 0.001,
             },
             "finish_reason": "error" if error else "stop",
-            "structured_output": json.loads(said) if said else None,
+            "structured_output": json.loads(data) if data else None,
             "raw": None,
-            "error": told,
+            "error": document,
         },
     }
 
@@ -345,7 +345,7 @@ def as_scripted(moves: dict[str, tuple[ScriptStep, ...]]) -> Callable[[AgentTurn
     """Return agents that do nothing but make the moves that they were given, turn by turn."""
 
     def answer(asked: AgentTurn) -> BatchResult:
-        own, said, spent, read = (
+        own, result, spent, read = (
             moves[asked.name],
             TurnResult(asked.name, TurnStatus.FAILED),
             Amount(),
@@ -359,13 +359,13 @@ def as_scripted(moves: dict[str, tuple[ScriptStep, ...]]) -> Callable[[AgentTurn
                 read + move.input_tokens,
             )
             if move.fail:
-                said = TurnResult(
+                result = TurnResult(
                     asked.name, TurnStatus.FAILED, output, Outcome.FAILED, Why.ERROR, move.fail
                 )
             else:
-                said = heard_as(asked, output)
-            if said.fate is TurnStatus.SAID or asked.hopeless(said):
+                result = heard_as(asked, output)
+            if result.fate is TurnStatus.SAID or asked.hopeless(result):
                 break
-        return BatchResult((replace(said, spent=spent, input_tokens=read, at=BEGUN),))
+        return BatchResult((replace(result, spent=spent, input_tokens=read, at=BEGUN),))
 
     return answer

@@ -70,8 +70,8 @@ def hold_by_seat(council: Council, *ways: Sequence[Said | TurnStatus]) -> Held:
     def answer(turn: Turn) -> bytes | TurnStatus:
         _, number, seat = turn.name.split(".")
         way = ways[int(seat) - 1]
-        one = way[min(int(number), len(way) - 1)]
-        return one if isinstance(one, TurnStatus) else json.dumps(one).encode()
+        document = way[min(int(number), len(way) - 1)]
+        return document if isinstance(document, TurnStatus) else json.dumps(document).encode()
 
     return hold(session_of(council), answer)
 
@@ -138,7 +138,7 @@ ballots = st.fixed_dictionaries(
         "blocker": st.sampled_from(["", "", "", "N/A", "the law"]),
     },
 )
-spoken = ballots.map(lambda one: json.dumps(one).encode())
+spoken = ballots.map(lambda document: json.dumps(document).encode())
 failures: st.SearchStrategy[bytes | TurnStatus] = st.sampled_from(
     [TurnStatus.FAILED, b"I do not know."]
 )
@@ -217,10 +217,10 @@ class Reckoning:
         return self
 
     def _round(self, revealed: RevealFacts) -> None:
-        found = {s: b for number, s, b in self.held.ballots() if number == revealed.round}
-        assert revealed.ballots == len(found)
+        document = {s: b for number, s, b in self.held.ballots() if number == revealed.round}
+        assert revealed.ballots == len(document)
         changed = 0
-        for seat, ballot in sorted(found.items()):
+        for seat, ballot in sorted(document.items()):
             news = [n for n in ballot.get("because", ()) if seat not in self.authors[n]]
             reason = bool(news or ballot.get("evidence"))
             if seat in self.last and same(self.last[seat]["answer"]) != same(ballot["answer"]):
@@ -230,11 +230,11 @@ class Reckoning:
             if reason or same(counted["answer"]) == same(ballot["answer"]):
                 self.counted[seat] = ballot
         known = len(self.authors)
-        for seat in by_seed([*found], revealed.seed, "claims"):
-            for stated in found[seat].get("claims", ()):
+        for seat in by_seed([*document], revealed.seed, "claims"):
+            for stated in document[seat].get("claims", ()):
                 name = self.names.setdefault(same(stated["text"]), f"c{len(self.names) + 1}")
                 self.authors.setdefault(name, set()).add(seat)
-        self.last |= found
+        self.last |= document
         self.ends.append(self._end(revealed.round, changed, len(self.authors) - known))
 
     def _end(self, number: int, changed: int, new: int) -> End | None:
@@ -263,12 +263,12 @@ class Reckoning:
     @property
     def weights(self) -> dict[str, tuple[int, list[int]]]:
         """The weight of each position, and who holds it."""
-        found: dict[str, tuple[int, list[int]]] = {}
+        document: dict[str, tuple[int, list[int]]] = {}
         for seat, ballot in sorted(self.counted.items()):
-            weight, seats = found.get(same(ballot["answer"]), (0, []))
+            weight, seats = document.get(same(ballot["answer"]), (0, []))
             weight += max(1, ballot["confidence"])
-            found[same(ballot["answer"])] = weight, [*seats, seat]
-        return found
+            document[same(ballot["answer"])] = weight, [*seats, seat]
+        return document
 
     @property
     def winner(self) -> str:
@@ -310,9 +310,9 @@ def test_nobody_is_told_who_the_others_are(held: Held) -> None:
             assert source in sources or re.fullmatch(r"ballot of [ABC]", source)
         for ballot in ballots_shown(turn.prompt).values():
             assert {*ballot} <= {"answer", "confidence", "question", "decides", "blocker"}
-        for one in claims_shown(turn.prompt):
-            assert {*one} <= {"id", "claim", "status", "support", "evidence", "attacks"}
-            assert isinstance(one["support"], int)
+        for document in claims_shown(turn.prompt):
+            assert {*document} <= {"id", "claim", "status", "support", "evidence", "attacks"}
+            assert isinstance(document["support"], int)
     exchanges = {around(t.prompt) for t in held.asked if not t.name.startswith("ballot.0.")}
     assert len(exchanges) <= 1, "what we say ourselves is the same for everybody"
 
@@ -400,9 +400,9 @@ def test_no_position_is_silenced_by_the_claims_of_others() -> None:
     ledger.add_ballots({50: Ballot("yes", 50, (StatedClaim("newest"),))}, "seed")
     shown = ledger.select_shown({"no": 19, "yes": 31}, MAX_SHOWN_CLAIMS)
 
-    stands = [ledger.claims[one.id].answer for one in shown]
+    stands = [ledger.claims[shown_claim.id].answer for shown_claim in shown]
     assert stands == ["no"] * 12 + ["yes"] * 11 + ["gone"]
-    assert "newest" in {one.claim for one in shown}
+    assert "newest" in {shown_claim.claim for shown_claim in shown}
 
 
 fragments = st.sampled_from(
@@ -442,10 +442,10 @@ def test_an_answer_comes_back_to_the_one_who_asked_and_to_nobody_else() -> None:
     asks = [said("no", question="how slow?"), said("no", question="and then?"), said("no")]
     held = hold_by_seat(open_council(4, peers=2), asks, says(2), says(3), says(4))
 
-    told = {turn.name: dict(quoted_in(turn.prompt)) for turn in held.asked}
-    got = {name for name, quoted in told.items() if "replies to your question" in quoted}
+    document = {turn.name: dict(quoted_in(turn.prompt)) for turn in held.asked}
+    got = {name for name, quoted in document.items() if "replies to your question" in quoted}
     assert got == {"ballot.2.1"}, "the others have asked nothing: nobody can write to them"
-    answers = json.loads(told["ballot.2.1"]["replies to your question"])
+    answers = json.loads(document["ballot.2.1"]["replies to your question"])
     assert answers["question"] == "how slow?"
     assert len(answers["replies"]) == 2, "of as many as it reads ballots of"
     assert {*answers["replies"]} < {f"one metre, says {n}" for n in (2, 3, 4)}
@@ -590,7 +590,7 @@ def test_a_change_without_a_reason_is_conformity_and_is_not_weighed() -> None:
 
     assert report.seats[0].weighed == "yes"
     assert [vote.answer for vote in report.seats[0].votes] == ["yes", "no", "no"]
-    turned = [(one.seat, one.round, one.conformity) for one in report.changes]
+    turned = [(change.seat, change.round, change.conformity) for change in report.changes]
     assert turned == [(1, 1, True), (3, 1, False), (3, 2, True)]
     assert report.seats[2].weighed == "no", "also the way back needs a reason"
     assert (report.conformity, facts_of(held).conformed) == (666, 2)
@@ -674,16 +674,16 @@ def test_where_one_sits_decides_nothing_but_a_tie(answers: list[str], confidence
     """Seats that are equally sure count alike, wherever they sit."""
     best = Counter(answers).most_common()
     winners = {stand for stand, votes in best if votes == best[0][1]}
-    found = set()
+    texts = set()
     for order in {*permutations(answers)}:
         ways = [[said(answer, confidence)] for answer in order]
         held = hold_by_seat(open_council(len(ways), options=OPTIONS, rounds=0), *ways)
         assert held.closing is not None
-        found.add(held.closing.answer)
+        texts.add(held.closing.answer)
         if len(winners) > 1:  # the answer of more seats, then of the first of them
-            assert held.closing.answer == next(one for one in order if one in winners)
+            assert held.closing.answer == next(text for text in order if text in winners)
 
-    assert found == winners
+    assert texts == winners
 
 
 def test_who_is_sure_of_nothing_still_counts() -> None:
@@ -692,7 +692,7 @@ def test_who_is_sure_of_nothing_still_counts() -> None:
     held = hold_by_seat(open_council(4, rounds=0), *ways, [said("no", 2)])
 
     assert report_of(held).answer == "yes"
-    assert [one.weight for one in report_of(held).minority] == [2]
+    assert [minority_position.weight for minority_position in report_of(held).minority] == [2]
 
 
 def test_an_objection_keeps_the_gate_shut_and_agreement_from_being_called() -> None:
@@ -906,21 +906,21 @@ def test_a_session_needs_a_panel() -> None:
 
 lines = st.text(max_size=20).map(str.strip)
 full = lines.filter(lambda text: normalize_answer(text) not in ("", "-", "none", "n/a", "null"))
-known = BallotRules(claims=("c1", "c2"), peers=("A", "B"))
+ballot_rules = BallotRules(claims=("c1", "c2"), peers=("A", "B"))
 written = st.builds(
     Ballot,
     full,
     st.integers(0, 100),
     st.lists(st.builds(StatedClaim, full, full), max_size=3).map(tuple),
-    because=st.lists(st.sampled_from(known.claims), unique=True).map(tuple),
+    because=st.lists(st.sampled_from(ballot_rules.claims), unique=True).map(tuple),
     evidence=full,
-    supports=st.lists(st.sampled_from(known.claims), unique=True).map(tuple),
+    supports=st.lists(st.sampled_from(ballot_rules.claims), unique=True).map(tuple),
     attacks=st.lists(
-        st.builds(Attack, st.sampled_from(known.claims), full), unique_by=lambda a: a.claim
+        st.builds(Attack, st.sampled_from(ballot_rules.claims), full), unique_by=lambda a: a.claim
     ).map(tuple),
     question=full,
     replies=st.lists(
-        st.builds(PeerAnswer, st.sampled_from(known.peers), full), unique_by=lambda a: a.to
+        st.builds(PeerAnswer, st.sampled_from(ballot_rules.peers), full), unique_by=lambda a: a.to
     ).map(tuple),
     decides=full,
     blocker=full,
@@ -930,7 +930,7 @@ written = st.builds(
 @given(written)
 def test_a_ballot_is_read_as_it_was_written(ballot: Ballot) -> None:
     """What is recorded is what was cast."""
-    assert read_ballot(encode_ballot(ballot), known) == ballot
+    assert read_ballot(encode_ballot(ballot), ballot_rules) == ballot
 
 
 hostile_values = st.recursive(
@@ -961,7 +961,7 @@ def test_a_hostile_ballot_is_read_or_refused(
     options: tuple[str, ...],
 ) -> None:
     """And one that is read is within its bounds, and stays as it is when it is read again."""
-    rules = replace(known, options=options)
+    rules = replace(ballot_rules, options=options)
     if fair:
         values = values | said("yes")
     try:
@@ -972,7 +972,10 @@ def test_a_hostile_ballot_is_read_or_refused(
     assert read_ballot(encode_ballot(ballot), rules) == ballot
     assert 0 <= ballot.confidence <= 100
     assert len(ballot.answer) <= ANSWER
-    texts = [*(one.text for one in ballot.claims), *(one.text for one in ballot.replies)]
+    texts = [
+        *(stated_claim.text for stated_claim in ballot.claims),
+        *(stated_claim.text for stated_claim in ballot.replies),
+    ]
     assert max(map(len, [*texts, ballot.evidence, ballot.blocker])) <= LINE
     assert {*ballot.because, *ballot.supports} <= {*rules.claims}
 
@@ -1005,7 +1008,7 @@ def test_what_is_no_ballot_is_refused(reply: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "alike"),
+    ("text", "other", "alike"),
     [
         ("Yes.", "yes", True),
         (' "Yes" ', "YES", True),
@@ -1019,10 +1022,10 @@ def test_what_is_no_ballot_is_refused(reply: bytes) -> None:
     ],
 )
 def test_answers_are_alike_that_differ_in_nothing_but_their_writing(
-    one: str, other: str, *, alike: bool
+    text: str, other: str, *, alike: bool
 ) -> None:
     """What could be another answer is one: to split votes is better than to merge opinions."""
-    assert (normalize_answer(one) == normalize_answer(other)) is alike
+    assert (normalize_answer(text) == normalize_answer(other)) is alike
 
 
 @given(st.text("\"'`. \t\u2003ab", max_size=14))

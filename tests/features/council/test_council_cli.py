@@ -42,8 +42,8 @@ def sourced(answer: str, claim: str, source: str, **members: Any) -> str:  # noq
 
 def script(user: Terminal, ballots: tuple[str, ...], **others: str) -> str:
     """Write the script of a council whose seats cast these first ballots; return its name."""
-    moves = {f"~ballot.0.{seat}": [{"say": said}] for seat, said in enumerate(ballots, 1)}
-    moves |= {f"~{turn}": [{"say": said}] for turn, said in others.items()}
+    moves = {f"~ballot.0.{seat}": [{"say": text}] for seat, text in enumerate(ballots, 1)}
+    moves |= {f"~{turn}": [{"say": text}] for turn, text in others.items()}
     (user.folder / "seats.json").write_text(json.dumps({"moves": moves}))
     return "seats.json"
 
@@ -228,13 +228,15 @@ def test_every_count_and_comparison_of_runs_has_the_words_of_their_list(user: Te
     assert list(listed) == ["blocked", "split", "ok"]
     assert user.ask("ledger", "summary")["outcomes"] == program.summary().outcomes == words
     for word, run in listed.items():
-        assert [found["run"] for found in user.ask("runs", "--state", word)["runs"]] == [run]
-        assert [found.id for found in program.runs(state=word)] == [run]
+        assert [
+            run_listing["run"] for run_listing in user.ask("runs", "--state", word)["runs"]
+        ] == [run]
+        assert [run_listing.id for run_listing in program.runs(state=word)] == [run]
         assert user.ask("bench", run, run)["a"]["outcome"] == word
         assert program.compare(run, run).a.state == word
         assert user.ask("ledger", "summary", run)["outcomes"] == {word: 1}
     with Forum(load_settings(user.folder, user.environment)) as opened, serving(opened) as client:
         key = showing(str(opened.access.grant("ci", {Scope.READ})))
         for word, run in listed.items():
-            found = client.get(f"/api/v1/runs?outcome={word}", headers=key).json()["runs"]
-            assert [line["run"] for line in found] == [run]
+            runs = client.get(f"/api/v1/runs?outcome={word}", headers=key).json()["runs"]
+            assert [line["run"] for line in runs] == [run]

@@ -80,9 +80,9 @@ def examples(tmp_path: Path) -> Path:
 def script(user: Terminal, ways: tuple[tuple[str, ...], ...]) -> str:
     """Write the script of a council whose seats go these ways, and return its name."""
     moves = {
-        f"~ballot.{turn}.{seat}": [{"say": said, "tokens": 100, "input_tokens": 60}]
+        f"~ballot.{turn}.{seat}": [{"say": text, "tokens": 100, "input_tokens": 60}]
         for seat, way in enumerate(ways, 1)
-        for turn, said in enumerate(way)
+        for turn, text in enumerate(way)
     }
     (user.folder / "seats.json").write_text(json.dumps({"moves": moves, "usd": 0.002}))
     return "seats.json"
@@ -125,7 +125,7 @@ def test_a_panel_is_asked_and_whoever_disagrees_is_told(user: Terminal) -> None:
     """The answer is on stdout, and that it is blocked; how it came about is beside it."""
     options = ("--option", "yes", "--option", "no", "--rounds", "1")
     asked = ask(user, *options, "--script", script(user, WAYS))
-    told = user.ask("show")["deliberation"]
+    deliberation = user.ask("show")["deliberation"]
     shown = user.call("show").stdout
 
     assert asked.returncode == 9, asked.stderr
@@ -140,12 +140,15 @@ def test_a_panel_is_asked_and_whoever_disagrees_is_told(user: Terminal) -> None:
     assert "minority    no (seats 3, 5)" in asked.stderr
     assert "seat 5 blocks: nobody has dived" in asked.stderr
     assert "All seats are the same agent" in asked.stderr
-    assert told["protocol"] == "council"
-    assert [seat["weighed"] for seat in told["seats"]] == ["yes", "yes", "no", "yes", "no"]
-    assert [(one["seat"], one["conformity"]) for one in told["changes"]] == [(1, False), (3, True)]
-    assert told["baseline"]["spent"] == {"usd": "0.006", "tokens": 300}
-    assert told["spent"] == {"usd": "0.02", "tokens": 1000}
-    assert told["minority"][0]["argument"] in ("it is rusty", "it is old")
+    assert deliberation["protocol"] == "council"
+    assert [seat["weighed"] for seat in deliberation["seats"]] == ["yes", "yes", "no", "yes", "no"]
+    assert [(one["seat"], one["conformity"]) for one in deliberation["changes"]] == [
+        (1, False),
+        (3, True),
+    ]
+    assert deliberation["baseline"]["spent"] == {"usd": "0.006", "tokens": 300}
+    assert deliberation["spent"] == {"usd": "0.02", "tokens": 1000}
+    assert deliberation["minority"][0]["argument"] in ("it is rusty", "it is old")
     for words in ("changed", "minority report", "would decide", "blockers", "warnings"):
         assert f"\n{words}\n" in shown
     assert "seat 3, round 1: no -> yes, without a reason: conformity, not weighed" in shown
@@ -186,11 +189,11 @@ def test_a_panel_that_agrees_at_once_is_not_asked_further(user: Terminal) -> Non
     """Two of three are enough where that is said to be: nobody else costs anything."""
     ways = ((ballot("yes"),), (ballot("no"),), (ballot("Yes."),), (), ())
     asked = ask(user, "--script", script(user, ways), "--threshold", "2/3", "--json")
-    told = json.loads(asked.stdout)
+    document = json.loads(asked.stdout)
 
     assert asked.returncode == 0, asked.stderr
-    assert told["spent"]["calls"] == 3
-    assert (told["deliberation"]["end"], told["deliberation"]["ground"]) == ("gate", "gate")
+    assert document["spent"]["calls"] == 3
+    assert (document["deliberation"]["end"], document["deliberation"]["ground"]) == ("gate", "gate")
 
 
 @pytest.mark.slow
@@ -228,11 +231,11 @@ def test_the_first_word_decides_whether_it_is_a_question(user: Terminal) -> None
 def test_a_panel_stops_at_its_limits(user: Terminal) -> None:
     """What was said until then stays, and the status tells that it was a limit."""
     asked = ask(user, "--script", script(user, WAYS), "--max-calls", "4", "--json")
-    told = json.loads(asked.stdout)
+    document = json.loads(asked.stdout)
 
     assert asked.returncode == 5, asked.stderr
-    assert told["spent"]["calls"] <= 4
-    assert told["deliberation"]["end"] == "stopped"
+    assert document["spent"]["calls"] <= 4
+    assert document["deliberation"]["end"] == "stopped"
     assert "budget: " in asked.stderr
 
 
@@ -243,10 +246,10 @@ def test_a_seat_that_could_not_be_heard_is_told_with_its_reason(user: Terminal) 
     moves["~ballot.0.5"] = [{"fail": "http 404"}]
     (user.folder / "seats.json").write_text(json.dumps({"moves": moves}))
     asked = ask(user, "--script", "seats.json", "--baseline", "0", "--json")
-    told = json.loads(asked.stdout)["deliberation"]
+    deliberation = json.loads(asked.stdout)["deliberation"]
 
     assert asked.returncode == 0, asked.stderr
-    assert told["absent"] == [{"seat": 5, "reason": "http 404"}]
+    assert deliberation["absent"] == [{"seat": 5, "reason": "http 404"}]
     assert "absent\n  seat 5: http 404\n" in user.call("show").stdout
 
 
@@ -274,7 +277,7 @@ def test_a_task_of_a_plan_is_deliberated_on(user: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (("ask",), "say what the question is"),
         (("--seats", "3"), "say what the question is"),
@@ -313,7 +316,7 @@ def test_a_task_of_a_plan_is_deliberated_on(user: Terminal) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_recorded(
-    user: Terminal, examples: Path, words: tuple[str, ...], said: str
+    user: Terminal, examples: Path, words: tuple[str, ...], text: str
 ) -> None:
     """Wrong usage is status 2, and the line says what to do about it."""
     files = {
@@ -323,7 +326,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_recorded(
     refused = user.call("deliberate", *(files.get(word, word) for word in words))
 
     assert refused.exit_code == 2, refused.output
-    assert said in refused.stderr
+    assert text in refused.stderr
     assert not user.database.exists()
 
 
@@ -333,10 +336,10 @@ def test_a_panel_that_has_not_begun_is_no_other_run(user: Terminal, protocol: st
     """Whoever asks too early is told what to wait for."""
     (user.folder / "forum.toml").write_text('[models.ash]\nkind = "scripted"\n')
     user.type("deliberate", "Is it?", "--protocol", protocol, "--detach")
-    told = user.call("deliberate", "replay", newest(user))
+    result = user.call("deliberate", "replay", newest(user))
 
-    assert told.exit_code == 2
-    assert "has not begun; see it through: forum resume" in told.stderr
+    assert result.exit_code == 2
+    assert "has not begun; see it through: forum resume" in result.stderr
 
 
 @pytest.mark.slow
@@ -347,9 +350,9 @@ def test_a_council_that_was_interrupted_is_not_said_to_be_another(user: Terminal
     user.type("deliberate", "Is it?", "--seats", "1", "--cmd", "./seat.sh")
 
     for command in (("deliberate", "replay"), ("deliberate", "execution-replay"), ("replay",)):
-        told = user.call(*command, newest(user))
-        assert told.exit_code == 2, told.output
-        assert "has not ended; go on with: forum resume" in told.stderr
+        result = user.call(*command, newest(user))
+        assert result.exit_code == 2, result.output
+        assert "has not ended; go on with: forum resume" in result.stderr
 
 
 # Configs of others
@@ -447,11 +450,11 @@ def test_each_turn_is_printed_while_the_session_goes_on(user: Terminal, examples
         *("--script", str(examples / SCRIPT)),
     )
     messages = user.ask("show", newest(user))["deliberation"]["messages"]
-    told = " ".join(held.stderr.split())
+    text = " ".join(held.stderr.split())
 
     for message in messages[1:-1]:
-        assert told.count(f"{message['speaker']}: {' '.join(message['text'].split())}") == 1
-    assert " ".join(messages[-1]["text"].split()) not in told
+        assert text.count(f"{message['speaker']}: {' '.join(message['text'].split())}") == 1
+    assert " ".join(messages[-1]["text"].split()) not in text
     assert (quiet.returncode, "critic:" in quiet.stderr) == (0, False)
 
 
@@ -600,17 +603,17 @@ def test_a_full_disk_is_told_before_anybody_is_asked(
         raise StoreFailed(f"writing {folder / next(iter(files))}", "No space left on device")
 
     monkeypatch.setattr(session_folders, "write_files", full)
-    told = user.call(
+    result = user.call(
         *("deliberate", "--config", str(examples / "configs/two-rounds.yaml")),
         *("--script", str(examples / SCRIPT), "--output", "sessions"),
     )
     run = newest(user)
 
-    assert told.exit_code == 1
-    assert f"writing sessions/{SESSION}/forum.json: No space left on device" in told.stderr
+    assert result.exit_code == 1
+    assert f"writing sessions/{SESSION}/forum.json: No space left on device" in result.stderr
     assert (
         f"go on with: forum resume {run[:SHORT_ID_LENGTH]}; then: forum deliberate export"
-        in told.stderr
+        in result.stderr
     )
     assert user.ask("show", run)["spent"]["calls"] == 0
 
@@ -633,19 +636,19 @@ def test_an_artifact_is_read_whatever_lies_beside_it(user: Terminal, examples: P
     for name, text in beside:
         (folder / name).write_text(text, encoding="latin-1")
         for command in ("replay", "metrics"):
-            told = user.call("deliberate", command, str(folder))
-            assert told.exit_code == 0, (name, text[:80], told.output, told.exception)
+            result = user.call("deliberate", command, str(folder))
+            assert result.exit_code == 0, (name, text[:80], result.output, result.exception)
 
 
 def test_the_names_in_an_artifact_do_not_steer_the_terminal(user: Terminal) -> None:
     """They are keys of what is counted, and written by whoever made it."""
     artifact = json.dumps(honest()).replace('"b"', json.dumps(STEERING))
     (user.folder / "artifact.json").write_text(artifact)
-    told = user.call("deliberate", "metrics", "artifact.json")
+    result = user.call("deliberate", "metrics", "artifact.json")
 
-    assert told.exit_code == 0, told.output
-    assert "another" in told.stdout
-    assert "\x1b" not in told.stdout
+    assert result.exit_code == 0, result.output
+    assert "another" in result.stdout
+    assert "\x1b" not in result.stdout
 
 
 def test_what_is_no_artifact_is_not_a_matter_of_pins(user: Terminal) -> None:
@@ -658,10 +661,10 @@ def test_what_is_no_artifact_is_not_a_matter_of_pins(user: Terminal) -> None:
 def test_only_a_symposium_is_exported(user: Terminal) -> None:
     """The log's own run was asked for by nobody."""
     user.call("init")
-    told = user.call("deliberate", "export", "1", "--output", "sessions")
+    result = user.call("deliberate", "export", "1", "--output", "sessions")
 
-    assert told.exit_code == 2
-    assert "run log is no deliberation; its evidence: forum ledger export log" in told.stderr
+    assert result.exit_code == 2
+    assert "run log is no deliberation; its evidence: forum ledger export log" in result.stderr
     assert not (user.folder / "sessions").exists()
 
 
@@ -728,18 +731,20 @@ def test_a_replay_tells_what_it_checked_and_keeps_what_it_executed(
     folder = user.folder / "sessions" / SESSION
     again = ("deliberate", "execution-replay", str(folder))
     by_script = (*again, "--script", str(examples / SCRIPT), "--output", "again")
-    told = {name: user.ask(*words) for name, words in (("record", again), ("script", by_script))}
+    document = {
+        name: user.ask(*words) for name, words in (("record", again), ("script", by_script))
+    }
     words = user.call(*again, "--output", "sessions")
     twice = user.call(*again, "--output", "sessions")
 
-    for form in told.values():
+    for form in document.values():
         pins = (*form["conditions_checked"], *form["conditions_assumed"])
         assert sorted(pins) == sorted(ReplayPin)
-    assert told["record"]["conditions_checked"] == [
+    assert document["record"]["conditions_checked"] == [
         *("runtime", "provider", "model", "tool_env", "persona", "transcript_prefix"),
     ]
     # An artifact with its own script states everything else only once.
-    assert told["script"]["conditions_checked"] == ["runtime"]
+    assert document["script"]["conditions_checked"] == ["runtime"]
     assert words.exit_code == 0, words.output
     assert "conditions checked: runtime, provider, model" in words.stdout
     assert "conditions assumed: adapter, sampling, cache, wallclock" in words.stdout
@@ -770,15 +775,15 @@ def test_metrics_are_kept_beside_the_artifact_and_fit_a_screen(
     """The file has what --json prints; a run of the ledger has no folder to keep it in."""
     hold(user, examples)
     folder = user.folder / "sessions" / SESSION
-    told = user.call("deliberate", "metrics", str(folder))
+    result = user.call("deliberate", "metrics", str(folder))
     kept = json.loads((folder / "metrics.json").read_bytes())
     printed = user.ask("deliberate", "metrics", newest(user))
 
-    assert told.exit_code == 0, told.output
+    assert result.exit_code == 0, result.output
     assert kept == {name: value for name, value in printed.items() if name != "schema"}
-    assert f"session  {SESSION}" in told.stdout
-    assert f"{kept['tokens_cumulative']['total_tokens']:,}" in told.stdout
-    lines = told.stdout.splitlines()
+    assert f"session  {SESSION}" in result.stdout
+    assert f"{kept['tokens_cumulative']['total_tokens']:,}" in result.stdout
+    lines = result.stdout.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80 + len(str(user.folder))
 
@@ -837,12 +842,12 @@ def test_a_session_ends_when_its_time_is_over_whatever_is_going_on(
         *("deliberate", "--config", "config.json", "--output", "sessions", "--json"),
         *("--agent", "fake-deterministic=sleep 40"),
     )
-    told = json.loads(held.stdout)
+    document = json.loads(held.stdout)
     folder = str(user.folder / "sessions" / SESSION)
 
     assert held.returncode == 5, held.stderr
-    assert told["deliberation"]["reason"] == "timeout"
-    assert told["seconds"] < 20
+    assert document["deliberation"]["reason"] == "timeout"
+    assert document["seconds"] < 20
     assert user.call("deliberate", "validate", folder).exit_code == 0
 
 
@@ -865,12 +870,12 @@ class _Indiscreet(BaseHTTPRequestHandler):
     """A provider that repeats the key it was sent in what it says of an error."""
 
     def do_POST(self) -> None:
-        said = json.dumps({"error": {"message": f"bad key: {self.headers['Authorization']}"}})
+        text = json.dumps({"error": {"message": f"bad key: {self.headers['Authorization']}"}})
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_response(401)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        self.wfile.write(said.encode())
+        self.wfile.write(text.encode())
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -920,7 +925,7 @@ class _Scripted(BaseHTTPRequestHandler):
         key = self.headers["Authorization"] or self.headers["x-api-key"]
         self.calls.append((self.path, key))
         reply = self.replies[len(self.calls) - 1]
-        said: dict[str, Any] = {
+        document: dict[str, Any] = {
             "choices": [{"message": {"role": "assistant", "content": json.dumps(reply)}}],
             "usage": {"prompt_tokens": 9, "completion_tokens": 7},
         }
@@ -928,11 +933,11 @@ class _Scripted(BaseHTTPRequestHandler):
             usage = {"input_tokens": 9, "output_tokens": 7}
             name = asked["tools"][0]["name"]
             content = [{"type": "tool_use", "id": "t1", "name": name, "input": reply}]
-            said = {"type": "message", "role": "assistant", "content": content, "usage": usage}
+            document = {"type": "message", "role": "assistant", "content": content, "usage": usage}
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        self.wfile.write(json.dumps({**said, "model": "gpt-4o-mini"}).encode())
+        self.wfile.write(json.dumps({**document, "model": "gpt-4o-mini"}).encode())
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -997,17 +1002,17 @@ def test_a_minority_prevails_for_a_reason_and_a_forged_ballot_is_noticed(tmp_pat
     begun = monotonic()
     argv = [sys.executable, "-m", "forum", "demo", "panel", "--json"]
     done = subprocess.run(argv, capture_output=True, check=False, timeout=120, cwd=tmp_path)
-    told = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
     assert done.returncode == 0, done.stderr.decode()
-    assert (told["answer"], told["plain_vote"]) == ("5 cents", "10 cents")
-    assert told["deliberation"]["baseline"]["answer"] == "10 cents"
-    assert [one["conformity"] for one in told["deliberation"]["changes"]] == [False, True]
-    because = told["deliberation"]["changes"][0]["because"]
+    assert (document["answer"], document["plain_vote"]) == ("5 cents", "10 cents")
+    assert document["deliberation"]["baseline"]["answer"] == "10 cents"
+    assert [one["conformity"] for one in document["deliberation"]["changes"]] == [False, True]
+    because = document["deliberation"]["changes"][0]["because"]
     assert "5 and 105 make 110, and 105 is 100 more than 5" in because
     assert len(because) == 2  # its own claim is no reason
-    assert told["verified"] is True
-    by = {one["name"]: one["by"] for one in told["forgeries"]}
+    assert document["verified"] is True
+    by = {one["name"]: one["by"] for one in document["forgeries"]}
     assert by["change"] == ["body-mismatch"]
     assert by["rewrite"]
     assert all(problem.startswith("session-") for problem in by["rewrite"])
@@ -1026,7 +1031,7 @@ def test_whatever_seats_say_it_fits_the_screen_and_does_not_steer_it(
 ) -> None:
     """Answers and claims are written by models: long, in any script, and with anything in them."""
     votes = tuple(VoteForm(number, answer, 100) for number in range(rounds))
-    told = CouncilForm(
+    council_form = CouncilForm(
         2,
         (RoundForm(0, 2, revealed=True),),
         End.ROUNDS,
@@ -1044,7 +1049,7 @@ def test_whatever_seats_say_it_fits_the_screen_and_does_not_steer_it(
         (),
         (words,),
     )
-    lines = [*panel_lines(told, columns), *dissent_lines(told, columns)]
+    lines = [*panel_lines(council_form, columns), *dissent_lines(council_form, columns)]
 
     for line in map(unstyle, lines):
         assert not re.search(r"[\x00-\x1f\x7f-\x9f]", line)

@@ -72,14 +72,14 @@ class Visitor:
 
     def get(self, path: str) -> dict[str, Any]:
         """Return what is at an address."""
-        told: dict[str, Any] = self._client.get(path, headers=self._headers).json()
-        return told
+        document: dict[str, Any] = self._client.get(path, headers=self._headers).json()
+        return document
 
     def preview(self, form: Mapping[str, object]) -> dict[str, Any]:
         """Return what would be done."""
-        told = self._client.post("/api/v1/plan", json=form, headers=self._headers)
-        assert told.status_code == 200, told.text
-        return dict(told.json())
+        response = self._client.post("/api/v1/plan", json=form, headers=self._headers)
+        assert response.status_code == 200, response.text
+        return dict(response.json())
 
     def stream(self, path: str) -> str:
         """Return the events of a run that has ended."""
@@ -147,7 +147,7 @@ def test_an_undecided_council_is_no_plain_answer(
     tmp_path: Path, ballots: tuple[str, ...], status: int, word: str
 ) -> None:
     """A client sees the status and the headline; a chat client, which sees a text only, as well."""
-    moves = {f"~ballot.0.{seat}": said for seat, said in enumerate(ballots, 1)}
+    moves = {f"~ballot.0.{seat}": text for seat, text in enumerate(ballots, 1)}
     with visiting(tmp_path, project(moves)) as visitor:
         run = visitor.end({"seats": 2, "rounds": 0})
         ended = _read_run_end(visitor.forum, run["run"])
@@ -175,13 +175,17 @@ def test_a_council_is_asked_for_and_told_of(visitor: Visitor) -> None:
     """Whoever gets the answer can read how it came about, and who disagrees."""
     run = visitor.end({"seats": 3, "rounds": 1})
 
-    told = run["deliberation"]
+    deliberation = run["deliberation"]
     assert (run["outcome"], run["answer"]) == ("ok", "yes")
-    assert (told["protocol"], told["accord"], told["ground"]) == ("council", "majority", "vote")
-    assert [seat["agent"] for seat in told["seats"]] == ["ann", "bob", "ann"]
-    assert [one["argument"] for one in told["minority"]] == ["it is old"]
-    assert told["decisive"] == ["another test"]
-    assert run["spent"]["tokens"] == told["spent"]["tokens"] == TURNS * TOKENS
+    assert (deliberation["protocol"], deliberation["accord"], deliberation["ground"]) == (
+        "council",
+        "majority",
+        "vote",
+    )
+    assert [seat["agent"] for seat in deliberation["seats"]] == ["ann", "bob", "ann"]
+    assert [one["argument"] for one in deliberation["minority"]] == ["it is old"]
+    assert deliberation["decisive"] == ["another test"]
+    assert run["spent"]["tokens"] == deliberation["spent"]["tokens"] == TURNS * TOKENS
 
 
 def test_the_events_of_a_council_are_those_of_its_record(visitor: Visitor) -> None:
@@ -206,10 +210,13 @@ def test_a_symposium_is_asked_for_and_told_of(visitor: Visitor) -> None:
         }
     )
 
-    told = run["deliberation"]
+    deliberation = run["deliberation"]
     assert (run["outcome"], run["answer"]) == ("ok", "Close it until it is tested.")
-    assert (told["protocol"], told["panel"]) == ("symposium", ["critic", "inspector"])
-    assert told["unresolved"] == ["the rust"]
+    assert (deliberation["protocol"], deliberation["panel"]) == (
+        "symposium",
+        ["critic", "inspector"],
+    )
+    assert deliberation["unresolved"] == ["the rust"]
     assert (run["cap"]["usd"], run["cap"]["tokens"]) == ("5.00", 500_000)
     assert list(run["spent_by"]) == ["bob"]
 
@@ -255,7 +262,7 @@ def test_a_panel_that_cannot_sit_is_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize(
-    ("panel", "found"),
+    ("panel", "text"),
     [
         ({"seats": 3, "rounds": 1}, "yes\n\nThe council decided by a majority (2 of 3 seats)."),
         (
@@ -265,16 +272,14 @@ def test_a_panel_that_cannot_sit_is_refused_with_what_to_do(
     ],
     ids=["council", "symposium"],
 )
-def test_a_panel_is_a_task_of_a_plan(
-    visitor: Visitor, panel: dict[str, object], found: str
-) -> None:
+def test_a_panel_is_a_task_of_a_plan(visitor: Visitor, panel: dict[str, object], text: str) -> None:
     """There, too, it has nobody on it whom the operator does not know."""
     tasks = [{"id": "safe", "instruction": QUESTION, "panel": panel}]
     good = visitor.end(None, tasks=tasks)
     strict = visitor.end(None, tasks=[{**tasks[0], "panel": {**panel, "require": "agreement"}}])
     refused = visitor.ask(None, tasks=[{**tasks[0], "panel": {**panel, "models": ["eve"]}}])
 
-    assert good["answer"].startswith(found)
+    assert good["answer"].startswith(text)
     assert strict["outcome"] == "failed"
     assert refused.status_code == 422
     assert "eve" in refused.json()["detail"]

@@ -30,11 +30,11 @@ def seconds(work: Callable[[], object]) -> float:
 def test_a_ballot_of_nothing_but_quotation_marks_is_read_at_once(member: str) -> None:
     """Each pair of them is taken away; what is left is not copied for each."""
     marks = "'" * MANY + "x" + "'" * MANY
-    said = json.dumps({"answer": "x", "confidence": 1, member: marks}).encode()
+    data = json.dumps({"answer": "x", "confidence": 1, member: marks}).encode()
 
     def read() -> None:
         with suppress(ValueError):
-            read_ballot(said, BallotRules())
+            read_ballot(data, BallotRules())
 
     assert seconds(read) < SECONDS
 
@@ -42,9 +42,9 @@ def test_a_ballot_of_nothing_but_quotation_marks_is_read_at_once(member: str) ->
 def test_a_request_with_a_long_name_is_read_at_once() -> None:
     """Where something stands is not written down for each of the things that stand there."""
     asked = {"k" * MANY: [1] * 100_000}
-    said = json.dumps({"text": "x", "direct_requests": [asked]}).encode()
+    data = json.dumps({"text": "x", "direct_requests": [asked]}).encode()
 
-    assert seconds(lambda: parse_turn(said)) < SECONDS
+    assert seconds(lambda: parse_turn(data)) < SECONDS
 
 
 def test_a_member_that_is_there_twice_is_found_at_once() -> None:

@@ -85,16 +85,16 @@ def test_a_council_deliberates_and_tells_how_far_it_is(connect: Connect, era: st
     """The answer comes with who dissents; `show` tells the same later."""
 
     async def asked(begun: Talk) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-        found = await begun.well("deliberate", **COUNCIL_OF_THREE)
+        members = await begun.well("deliberate", **COUNCIL_OF_THREE)
         told = list(begun.told)
-        return found, await begun.well("show", run=found["run"]), told
+        return members, await begun.well("show", run=members["run"]), told
 
-    found, shown, told = talk(connect, asked, era)
+    document, shown, told = talk(connect, asked, era)
 
-    assert (found["outcome"], found["answer"], found["question"]) == ("ok", "yes", None)
-    assert found["deliberation"] == shown["deliberation"]
-    assert [one["argument"] for one in found["deliberation"]["minority"]] == ["it is old"]
-    assert found["spent"]["tokens"] == TURNS * TOKENS
+    assert (document["outcome"], document["answer"], document["question"]) == ("ok", "yes", None)
+    assert document["deliberation"] == shown["deliberation"]
+    assert [one["argument"] for one in document["deliberation"]["minority"]] == ["it is old"]
+    assert document["spent"]["tokens"] == TURNS * TOKENS
     steps = [step for step, _, _ in told]
     assert steps == sorted(set(steps))
     assert told[-1][0] >= TURNS
@@ -115,16 +115,16 @@ def test_a_persona_is_made_up_by_a_recorded_run_and_can_be_seated(connect: Conne
         made = await begun.well("generate_persona", about=QUESTION)
         listed = await begun.well("list_personas")
         seats = [made["persona"], "critic", listed["personas"][0]]
-        found = await begun.well("deliberate", **COUNCIL_OF_THREE, personas=seats)
-        return made, listed, found
+        members = await begun.well("deliberate", **COUNCIL_OF_THREE, personas=seats)
+        return made, listed, members
 
-    made, listed, found = talk(connect, asked, "2026-07-28")
+    made, listed, document = talk(connect, asked, "2026-07-28")
 
     assert (made["persona"]["id"], made["persona"]["persona_class"]) == ("rust-expert", "domain")
     assert made["persona"]["must_delegate"] == {"costs": "the treasurer"}
     assert (made["tasks"], made["passed"], made["spent"]["calls"]) == (1, 1, 1)
     assert [one["id"] for one in listed["personas"]][-1] == "coordinator"
-    assert found["answer"] == "yes"
+    assert document["answer"] == "yes"
 
 
 def test_who_may_not_read_runs_is_told_no_words_of_turns(here: Project) -> None:
@@ -148,7 +148,7 @@ def test_a_session_is_played_by_a_script_that_is_content(here: Project, tmp_path
     asked_for = {"problem": QUESTION, "personas": ["critic", "engineer"]}
 
     async def asked(begun: Talk) -> tuple[dict[str, Any], list[Any], list[str]]:
-        found = await begun.well("deliberate", **asked_for, provider="fake", script=script)
+        members = await begun.well("deliberate", **asked_for, provider="fake", script=script)
         told = list(begun.told)
         refused = [
             await begun.badly("deliberate", **asked_for, provider="fake"),
@@ -156,11 +156,11 @@ def test_a_session_is_played_by_a_script_that_is_content(here: Project, tmp_path
             await begun.badly("deliberate", seats=3),
             await begun.badly("deliberate", **asked_for, provider="fake", fake_script_path="x"),
         ]
-        return found, told, refused
+        return members, told, refused
 
-    found, told, refused = talk(over_pipes(here), asked, "2026-07-28")
+    document, told, refused = talk(over_pipes(here), asked, "2026-07-28")
 
-    form = found["deliberation"]
+    form = document["deliberation"]
     assert (form["protocol"], form["messages"][0]["text"]) == ("symposium", QUESTION)
     assert [one["speaker"] for one in form["messages"]].count("critic") >= 1
     words = "\n".join(message for _, _, message in told)
@@ -184,20 +184,20 @@ def test_a_question_goes_back_to_whoever_asks(tmp_path: Path) -> None:
             result = await begun.call("deliberate_adaptive", question=QUESTION, seats=2)
             assert result.structured_content is not None
             jsonschema.validate(result.structured_content, begun.schemas["deliberate_adaptive"])
-            words, quoted = (one.text for one in result.content)  # type: ignore[union-attr]
+            words, quoted = (text_content.text for text_content in result.content)  # type: ignore[union-attr]
             later = await begun.call("status", run=result.structured_content["run"])
             return dict(result.structured_content), words, quoted, text_of(later)
 
-        found, words, quoted, later = talk(over_pipes(made), asked, "2026-07-28")
-        view = made.forum.reads.view_run(found["run"])
+        document, words, quoted, later = talk(over_pipes(made), asked, "2026-07-28")
+        view = made.forum.reads.view_run(document["run"])
 
-    assert found["question"] == quoted == "Which bridge?"
+    assert document["question"] == quoted == "Which bridge?"
     assert "Put it to them" in words
     assert later == words
     assert words.endswith(UNTRUSTED_NOTICE)
-    assert found["deliberation"]["reason"] == "user_input_required"
-    assert (found["outcome"], found["status"]) == ("failed", 1)
-    assert [one["id"] for one in found["personas"]] == ["smith", "smith"]
+    assert document["deliberation"]["reason"] == "user_input_required"
+    assert (document["outcome"], document["status"]) == ("failed", 1)
+    assert [one["id"] for one in document["personas"]] == ["smith", "smith"]
     assert len(view.state.tasks) == len(ASKING)
 
 
@@ -210,19 +210,19 @@ def test_a_panel_made_up_for_a_question_goes_on_under_its_key(tmp_path: Path) ->
             early = await begun.well("deliberate_adaptive", **ask, seconds=0.1)
             ask["key"] = early["key"]
             with made.worker():
-                found = await begun.well("deliberate_adaptive", **ask, seconds=60)
+                members = await begun.well("deliberate_adaptive", **ask, seconds=60)
             again = await begun.well("deliberate_adaptive", **ask, seconds=60)
             await begun.badly("deliberate_adaptive", **{**ask, "question": "Another one?"})
-            return [early, found, again]
+            return [early, members, again]
 
-        early, found, again = talk(over_pipes(made, "--no-work"), asked, "legacy")
+        early, document, again = talk(over_pipes(made, "--no-work"), asked, "legacy")
         runs = made.forum.reads.recent_runs(None, 10)
-        view = made.forum.reads.view_run(found["run"])
+        view = made.forum.reads.view_run(document["run"])
 
     assert (early["outcome"], early["deliberation"]) == (None, None)
-    assert (found["answer"], again["answer"]) == (ANSWER, ANSWER)
-    assert [run for run, _ in runs] == [found["run"], early["run"]]
-    assert found["deliberation"]["panel"] == ["smith", "smith-2"]
+    assert (document["answer"], again["answer"]) == (ANSWER, ANSWER)
+    assert [run for run, _ in runs] == [document["run"], early["run"]]
+    assert document["deliberation"]["panel"] == ["smith", "smith-2"]
     assert view.state.accepted is not None
     assert view.state.accepted.cap.usd == 990_000_000  # the personas were paid from the same dollar
     assert view.session is not None
@@ -268,8 +268,8 @@ def test_what_is_not_said_has_the_defaults_of_the_protocol(tmp_path: Path) -> No
                 wait=False,
             )
 
-        found = talk(in_process(made, Scope.SUBMIT), asked, "2026-07-28")
-        policy = made.forum.reads.read_run_request(found["run"]).policy
+        document = talk(in_process(made, Scope.SUBMIT), asked, "2026-07-28")
+        policy = made.forum.reads.read_run_request(document["run"]).policy
 
     config = read_config(policy.panel.config)  # type: ignore[union-attr]
     caps = config.budget
@@ -313,8 +313,8 @@ def test_panels_that_cannot_sit_are_refused_with_what_to_do(here: Project, tmp_p
 
     expected = ["known: logician", "eve", "panel.judge", "<= 9", "eve", "funny", *[r"\S"] * 3]
     expected += ["eve", "nobody can sit", "[models.NAME]"]
-    for said, one in zip(words, expected, strict=True):
-        assert one in said
+    for text, one in zip(words, expected, strict=True):
+        assert one in text
 
 
 def test_a_panel_stays_under_the_ceiling_of_the_operator(tmp_path: Path) -> None:
@@ -342,16 +342,16 @@ def test_a_panel_deliberates_on_the_answer_of_a_run(here: Project) -> None:
 
     async def asked(begun: Talk) -> tuple[dict[str, Any], dict[str, Any]]:
         first = await begun.well("deliberate", **COUNCIL_OF_THREE)
-        found = await begun.well("deliberate", seats=3, rounds=1, about=first["run"])
-        return first, found
+        members = await begun.well("deliberate", seats=3, rounds=1, about=first["run"])
+        return first, members
 
     async def asked_blindly(begun: Talk) -> str:
         return text_of(await begun.call("deliberate", seats=3, about=first["run"]))
 
-    first, found = talk(over_pipes(here), asked, "2026-07-28")
+    first, document = talk(over_pipes(here), asked, "2026-07-28")
     refused = talk(in_process(here, Scope.SUBMIT), asked_blindly, "2026-07-28")
 
-    about = here.forum.reads.read_run(found["run"]).about
+    about = here.forum.reads.read_run(document["run"]).about
     assert about is not None
     assert about.run == first["run"]
     assert "requires the scope read" in refused

@@ -63,10 +63,10 @@ class Sitting(RuleBasedStateMachine):
         turns = step.turns if isinstance(step, TurnBatch) else ()
         return [t for t in turns if isinstance(t, AgentTurn) and t.name not in self.said]
 
-    def end_turn(self, turn: AgentTurn, said: TurnResult) -> None:
+    def end_turn(self, turn: AgentTurn, result: TurnResult) -> None:
         """Record what came of a turn."""
         self.asked.append(turn)
-        self.said[turn.name] = said
+        self.said[turn.name] = result
 
     def speak(self, turn: AgentTurn, words: bytes) -> None:
         """Record a reply."""
@@ -109,8 +109,8 @@ class Sitting(RuleBasedStateMachine):
     def every_driver_finds_the_same(self) -> None:
         """Compare what is asked now with what was asked: it follows from the record alone."""
         for turn in self.open_turns:
-            told = turn.briefing.encode() + turn.prompt
-            assert self.prompts.setdefault(turn.name, told) == told
+            data = turn.briefing.encode() + turn.prompt
+            assert self.prompts.setdefault(turn.name, data) == data
         assert len({note.step for note in self.notes}) == len(self.notes)
 
     @invariant()
@@ -159,7 +159,7 @@ class CouncilSits(Sitting):
     @invariant()
     def first_ballots_are_blind(self) -> None:
         """Find all told the same at first, whatever others have said by then."""
-        first = {told for name, told in self.prompts.items() if name.startswith("ballot.0.")}
+        first = {data for name, data in self.prompts.items() if name.startswith("ballot.0.")}
         assert len(first) <= 1
 
     @invariant()

@@ -62,12 +62,12 @@ def test_a_report_is_what_the_command_prints_and_is_computed_anew(tmp_path: Path
     """With what each case asks for."""
     with lone_hall(tmp_path, operator=True) as (forum, client):
         report = play(forum)
-        told = client.get(f"{EVALUATIONS}/{report.evaluation}").json()
+        document = client.get(f"{EVALUATIONS}/{report.evaluation}").json()
 
-    assert told["check"] == "follows"
-    assert told["requests"] == [case.request for case in CASES]
-    assert msgspec.convert(told["report"], evaluation.EvalReport) == report
-    means = [c["figures"]["quality"]["mean"] for c in told["report"]["configurations"]]
+    assert document["check"] == "follows"
+    assert document["requests"] == [case.request for case in CASES]
+    assert msgspec.convert(document["report"], evaluation.EvalReport) == report
+    means = [c["figures"]["quality"]["mean"] for c in document["report"]["configurations"]]
     assert means == [0.5, 1.0]
 
 

@@ -76,7 +76,7 @@ def _split(tokens: list[Token]) -> tuple[list[Token], list[Token]]:
 
 def _list_cells(verdict: list[Token]) -> dict[str, list[str]]:
     """Return the texts of each row of a verdict."""
-    found: dict[str, list[str]] = {}
+    document: dict[str, list[str]] = {}
     row = ""
     for token in verdict:
         if token[:2] == ("begin", "tr"):
@@ -84,8 +84,8 @@ def _list_cells(verdict: list[Token]) -> dict[str, list[str]]:
         elif token == ("end", "tr"):
             row = ""
         elif token[0] == "text" and row:
-            found.setdefault(row, []).append(token[1])
-    return found
+            document.setdefault(row, []).append(token[1])
+    return document
 
 
 def _list_items(verdict: list[Token]) -> list[str]:
@@ -126,7 +126,7 @@ def check_pages_agree(ours: str, tree: dict[str, Any], *, is_old: bool) -> None:
     if not is_old:
         assert texts[0][0] == texts[1][0]
         for caveat in _CAVEAT:
-            assert len({any(text.startswith(caveat) for text in told) for told in texts}) == 1
+            assert len({any(text.startswith(caveat) for text in texts) for texts in texts}) == 1
     cells = [_list_cells(verdict) for verdict in (our_verdict, their_verdict)]
     assert cells[0].keys() == cells[1].keys()
     for row in cells[0]:
@@ -136,5 +136,5 @@ def check_pages_agree(ours: str, tree: dict[str, Any], *, is_old: bool) -> None:
         for verdict in (our_verdict, their_verdict)
     ]
     assert keys[0] == keys[1]
-    digests = [told[-2] for told in texts]
+    digests = [text[-2] for text in texts]
     assert digests[0] == digests[1]

@@ -88,9 +88,9 @@ def test_a_changed_figure_is_named_and_the_status_is_3(user: Terminal) -> None:
     files["manifest.json"] = json.dumps(manifest, separators=(",", ":")).encode() + b"\n"
     pack.write_bytes(pack_archive(files))
 
-    found = user.ask("verify", "pack.zip", "--policy", str(user.policy))
-    rows = {finding["row"]: finding["problem"] for finding in found["findings"]}
-    assert not found["ok"]
+    document = user.ask("verify", "pack.zip", "--policy", str(user.policy))
+    rows = {finding["row"]: finding["problem"] for finding in document["findings"]}
+    assert not document["ok"]
     assert rows.pop("attestation.dsse.json") == "attestation-rejected"
     ((row, problem),) = rows.items()
     assert (row, problem) == ("figures runs.all value", "figure-changed")
@@ -107,10 +107,10 @@ def test_python_alone_checks_a_pack(user: Terminal) -> None:
         done = subprocess.run(argv, cwd=user.folder, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 
-    status, said = run_alone()
-    assert status == 0, said
-    assert "figures      holds" in said
-    assert "they are not evidence" in said
+    status, text = run_alone()
+    assert status == 0, text
+    assert "figures      holds" in text
+    assert "they are not evidence" in text
 
     files["report.json"] = files["report.json"].replace(b'"value": 1,', b'"value": 0,', 1)
     manifest = pack_file.encode_manifest(
@@ -119,10 +119,10 @@ def test_python_alone_checks_a_pack(user: Terminal) -> None:
     )
     pack.write_bytes(pack_archive(files | {pack_file.MANIFEST: manifest}))
 
-    status, said = run_alone()
+    status, text = run_alone()
     assert status == 3
-    assert "figure-changed at figures runs.all value: report.json says 0" in said
-    assert "attestation-rejected" in said
+    assert "figure-changed at figures runs.all value: report.json says 0" in text
+    assert "attestation-rejected" in text
 
 
 def test_a_reader_who_pinned_an_earlier_key_follows_its_rotation(user: Terminal) -> None:

@@ -205,5 +205,5 @@ def test_retention_is_told_in_plain_words(describe: Callable[[str, dict[str, Any
         ("call/prompt", 7200): "keeps bodies of call/prompt for 2 hours",
         ("call", 0): "keeps bodies of call for ever",
     }
-    for (subject, seconds), told in words.items():
-        assert describe("retention/1", {"subject": subject, "seconds": seconds}) == told
+    for (subject, seconds), text in words.items():
+        assert describe("retention/1", {"subject": subject, "seconds": seconds}) == text

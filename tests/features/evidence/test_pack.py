@@ -153,7 +153,7 @@ def test_a_pack_of_another_log_is_one_sentence(world: Audited, pack: bytes, tmp_
     other = SigningKey(b"o" * 32, "other.example/log")
     begins = f"Your key is of the log {other.name}; this pack is of "
     (tmp_path / "pack.zip").write_bytes(pack)
-    told = [
+    outputs = [
         subprocess.run(
             [sys.executable, *program, str(tmp_path / "pack.zip"), "--key", str(other.verifier())],
             capture_output=True,
@@ -165,7 +165,7 @@ def test_a_pack_of_another_log_is_one_sentence(world: Audited, pack: bytes, tmp_
 
     result = verify_twice(pack, Trust(keys=(other.verifier(),)))
     assert [f.detail for f in result.findings] == [f"{begins}…{world.key.name[-8:]}."]
-    for text in (" ".join(each.split()) for each in told):
+    for text in (" ".join(each.split()) for each in outputs):
         assert text.count(begins) == 1
         assert "signature-rejected" not in text
         assert "You need the trust file of that log" in text
@@ -357,8 +357,8 @@ def test_what_could_be_left_out_before_the_period_is_named_as_not_checked(
         assert ("log/start.note" in unpack_archive(data)) is is_said
         ours = " ".join(verify(data, world.trust).not_checked)
         alone = " ".join(verify_alone(data, world.trust)["not_checked"])
-        for said in (ours, alone):
-            assert [word in said for word in words] == [is_said] * 2
+        for text in (ours, alone):
+            assert [word in text for word in words] == [is_said] * 2
     limits = " ".join(report_of(pack).limits)
     assert "Entries from before the period that the maker of a pack left out" in limits
     assert "log/earlier.jsonl" in pack_file.README
@@ -436,9 +436,9 @@ def test_an_exchanged_sample_is_named(world: Audited, pack: bytes) -> None:
 
     result = verify_twice(forge(pack, world, change), world.trust)
 
-    found = rows(result)
-    assert found[f"runs/{other}.zip"] == "sample-changed"
-    assert found[f"runs/{drawn}.zip"] == "bundle-missing"
+    document = rows(result)
+    assert document[f"runs/{other}.zip"] == "sample-changed"
+    assert document[f"runs/{drawn}.zip"] == "bundle-missing"
 
 
 def test_the_bundle_of_another_run_is_rejected(world: Audited, pack: bytes) -> None:
@@ -685,8 +685,8 @@ def erase_under_hold(folder: Path) -> Audited:
     world.at(3, 10)
     target = world.ledger.find_entry("secret-deal/main/1").leaf
     # Whoever has the key of the writer need not ask `request_redaction`, which would refuse it.
-    order = kinds.RedactionFacts(target.hex(), "text", RedactionReason.RETENTION)
-    world.ledger.append_log_entry(Draft("redact/z", "operator", order, (target,)))
+    facts = kinds.RedactionFacts(target.hex(), "text", RedactionReason.RETENTION)
+    world.ledger.append_log_entry(Draft("redact/z", "operator", facts, (target,)))
     world.settle_at(3, 20)
     for day in (4, 5):
         world.at(day, 10)

@@ -79,9 +79,9 @@ def seed_lines(data: bytes, trust: Trust) -> set[str]:
         *(SEED_OF_MAKER, SEED_OF_OTHERS, SEED_OF_RECORD),
         *(SEED_OF_UNKNOWN_WITNESSES, SEED_OF_WITNESSES),
     }
-    said = lines.intersection(result.not_checked)
-    assert said == lines.intersection(alone["not_checked"])
-    return said
+    texts = lines.intersection(result.not_checked)
+    assert texts == lines.intersection(alone["not_checked"])
+    return texts
 
 
 def marked(policy: WitnessPolicy) -> Trust:
@@ -92,8 +92,8 @@ def marked(policy: WitnessPolicy) -> Trust:
 
 def mark_only(policy: WitnessPolicy, name: str) -> WitnessPolicy:
     """Return a policy that marks the witness with this key name as another organization's."""
-    known = next(witness.name for witness in policy.witnesses if witness.key.name == name)
-    return WitnessPolicy.parse(policy.encode() + f"independent {known}\n".encode())
+    text = next(witness.name for witness in policy.witnesses if witness.key.name == name)
+    return WitnessPolicy.parse(policy.encode() + f"independent {text}\n".encode())
 
 
 def test_the_root_does_not_draw_where_others_have_cosigned(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def test_a_pack_without_the_record_says_that_its_maker_could_choose(recorded: Re
     data = seal(recorded, msgspec.structs.replace(part, end=strip(part.end, *OTHERS[1:])))
 
     assert read_report(data).sample.seed_from == "witnesses"
-    said = seed_lines(data, Trust(policy=mark_only(recorded.policy, OTHERS[0])))
-    assert said == {SEED_OF_WITNESSES}
+    texts = seed_lines(data, Trust(policy=mark_only(recorded.policy, OTHERS[0])))
+    assert texts == {SEED_OF_WITNESSES}
     page = unescape(draw(data, marked(recorded.policy)))
     assert "the maker of the log could choose among later trees and cosignatures" in page
     assert "bring a seed of your own" in page
@@ -308,10 +308,10 @@ def test_what_is_recorded_later_does_not_draw(recorded: Recorded) -> None:
     first, second, third = (str(s) for s in note.signatures if s.name in OTHERS)
     records: list[tuple[str, ...]] = [(), (first,), (second, third)]
 
-    found = find_quorum_record(note.text, records, recorded.policy)
+    quorum_record = find_quorum_record(note.text, records, recorded.policy)
 
-    assert found is not None
-    assert (found[0], list(map(str, found[1].signatures))) == (1, [first])
+    assert quorum_record is not None
+    assert (quorum_record[0], list(map(str, quorum_record[1].signatures))) == (1, [first])
     assert find_quorum_record(note.text, records[:1], recorded.policy) is None
     assert find_quorum_record(note.text, [("no line",)], recorded.policy) is None
 
@@ -347,9 +347,9 @@ def test_an_invented_witness_is_named_as_unknown(tmp_path: Path) -> None:
     world = write_log(tmp_path, REMOTE)
     trust = marked(world.policy)
     invented = witness_key("bsi.example/witness")
-    known = KnownWitness("bsi", invented.verifier())
+    known_witness = KnownWitness("bsi", invented.verifier())
     world.policy = WitnessPolicy(
-        world.policy.logs, (*world.policy.witnesses, known), world.policy.groups, "all"
+        world.policy.logs, (*world.policy.witnesses, known_witness), world.policy.groups, "all"
     )
     stored = world.store.checkpoint()
     assert stored is not None

@@ -89,13 +89,13 @@ def test_the_page_verifies_a_bundle_in_a_browser_and_reaches_nobody(tmp_path: Pa
         tab.choose_files("#bundle", tmp_path / "run.zip")
         tab.wait_for("!document.getElementById('result').hidden")
         marks = tab.evaluate(MARKS)
-        said = list(tab.console)
+        console = list(tab.console)
         sent = tab.evaluate(
             "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => String(error))"
         )
 
     assert marks == ["✓ holds", "✓ holds", "! by the writer"]
-    assert said == []
+    assert console == []
     assert sent != "sent"
     assert any("Content Security Policy" in line for line in tab.console)
 
@@ -121,7 +121,7 @@ def test_the_page_says_in_words_what_was_found(tmp_path: Path) -> None:
         world.store.close()
     (tmp_path / "pack.zip").write_bytes(pack)
     (tmp_path / "changed.zip").write_bytes(changed)
-    found = {}
+    document = {}
     with chromium(tmp_path / "profile") as tab:
         for file, trust in (
             ("run.zip", "policy"),
@@ -136,17 +136,23 @@ def test_the_page_says_in_words_what_was_found(tmp_path: Path) -> None:
             tab.choose_files("#bundle", tmp_path / file)
             tab.wait_for("!document.getElementById('result').hidden")
             shown = tab.evaluate("document.getElementById('result').innerText")
-            found[file, trust] = (tab.evaluate(SUMMARY), tab.evaluate(MARKS), shown)
+            document[file, trust] = (tab.evaluate(SUMMARY), tab.evaluate(MARKS), shown)
 
-    assert found["run.zip", "policy"][0].startswith("! Intact and complete. Only the writer's own")
+    assert document["run.zip", "policy"][0].startswith(
+        "! Intact and complete. Only the writer's own"
+    )
     sentence = f"Your trust file is for the log {OTHER_LOG.name}; this bundle is of {LOG.name}."
-    assert found["run.zip", "foreign"][:2] == (f"✗ Nothing was checked. {sentence} {NEEDED}", [])
-    assert found["run.zip", None][0] == "? Nothing was checked: choose your trust file."
-    assert found["pack.zip", "packs"][0].startswith("! Intact and complete.")
-    assert found["pack.zip", "packs"][1] == [*["✓ holds"] * 2, "! by the writer", *["✓ holds"] * 2]
-    assert found["changed.zip", "packs"][0].startswith("✗ Not verified:")
-    assert "figure-changed at counted" in found["changed.zip", "packs"][2]
-    assert not any("--" in text for _, _, text in found.values())  # no options of a command line
+    assert document["run.zip", "foreign"][:2] == (f"✗ Nothing was checked. {sentence} {NEEDED}", [])
+    assert document["run.zip", None][0] == "? Nothing was checked: choose your trust file."
+    assert document["pack.zip", "packs"][0].startswith("! Intact and complete.")
+    assert document["pack.zip", "packs"][1] == [
+        *["✓ holds"] * 2,
+        "! by the writer",
+        *["✓ holds"] * 2,
+    ]
+    assert document["changed.zip", "packs"][0].startswith("✗ Not verified:")
+    assert "figure-changed at counted" in document["changed.zip", "packs"][2]
+    assert not any("--" in text for _, _, text in document.values())  # no options of a command line
 
 
 DRAWN = "document.getElementById('drawn')"
@@ -200,7 +206,7 @@ def test_the_page_of_a_pack_is_drawn_and_saved_without_running_a_text_of_it(tmp_
         policy = tab.evaluate("document.querySelector('meta[http-equiv]').content")
         images = tab.evaluate("document.images.length + document.scripts.length")
         title = tab.evaluate("document.title")
-        said = list(tab.console)
+        console = list(tab.console)
 
     assert before == 0
     assert "onerror" in shown
@@ -208,7 +214,7 @@ def test_the_page_of_a_pack_is_drawn_and_saved_without_running_a_text_of_it(tmp_
     for part in (0, 2):  # around the verdict, in which each program says what it did not check
         assert BODY.split(shown)[part] == BODY.split(expected)[part]
     assert BODY.split(shown)[2].endswith("This is no legal advice.")
-    assert (images, said) == (0, [])
+    assert (images, console) == (0, [])
     assert "owned" not in title
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -226,7 +232,7 @@ def test_the_page_begins_with_who_asked_what_and_what_it_cost(tmp_path: Path) ->
     assert terminal.call("gate", "approve", run, "task/publish").exit_code == 0
     terminal.call("resume", run)
     terminal.call("ledger", "export", run, "-o", "run.zip")
-    told = terminal.call("verify", "run.zip", "--policy", str(terminal.policy)).stdout
+    output = terminal.call("verify", "run.zip", "--policy", str(terminal.policy)).stdout
     (tmp_path / "verify.html").write_text(build_page())
     with chromium(tmp_path / "profile") as tab:
         tab.open(tmp_path / "verify.html")
@@ -238,7 +244,7 @@ def test_the_page_begins_with_who_asked_what_and_what_it_cost(tmp_path: Path) ->
     assert story.startswith("What is proven Request Prepare the notes, and publish them.")
     for words in ("Done: Publish.", "task/publish: approve by operator (operator)", "2 calls", run):
         assert words in story
-        assert words in " ".join(told.split())
+        assert words in " ".join(output.split())
 
 
 PLAN = """

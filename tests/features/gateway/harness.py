@@ -76,10 +76,10 @@ class Harness:
     def entries(self, kind: str) -> list[Entry[Any]]:
         """Return the run's entries of a kind, once all calls are settled."""
         asyncio.run_coroutine_threadsafe(self.run.drain(5.0), self.loop).result()
-        found = [
+        entries = [
             self.ledger.kinds.read(d) for _, d in self.ledger.store.entries_of_run(self.run.run)
         ]
-        return [entry for entry in found if entry.kind == kind]
+        return [entry for entry in entries if entry.kind == kind]
 
     def body(self, entry: Entry[Any], name: str) -> bytes:
         """Return the content of a body."""

@@ -89,11 +89,11 @@ def try_client(name: str, command: list[str], url: str, project: Path) -> str:
     except (IndexError, ValueError):
         return done.stderr[-2000:]
     if done.returncode or summary["refused"] or summary["calls"] < CLIENTS[name].calls:
-        told = subprocess.run(
+        completed = subprocess.run(
             [FORUM, "show", "--transcript"], cwd=project, env=inherited | state,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        refused = [line for line in told.stdout.splitlines() if "refused" in line]
+        refused = [line for line in completed.stdout.splitlines() if "refused" in line]
         return "\n".join([json.dumps(summary), *refused[:5], done.stderr[-1500:]])
     return ""
 

@@ -83,9 +83,9 @@ class RecordedCalls:
                     entry = forum.ledger.kinds.read(data)
                     self.kinds.append(entry.kind)
                     if getattr(entry.facts, "op", "") == "model":
-                        known = self.begun if entry.kind == MODEL_SPAN else self.steps
-                        assert entry.facts.span not in known
-                        known[entry.facts.span] = entry.facts
+                        document = self.begun if entry.kind == MODEL_SPAN else self.steps
+                        assert entry.facts.span not in document
+                        document[entry.facts.span] = entry.facts
 
     @property
     def made(self) -> dict[str, Any]:

@@ -120,8 +120,8 @@ def test_what_the_operator_allows_by_name_is_sent_and_recorded(tmp_path: Path) -
         other = gateway.client.get("/openai/v1/filesystem", headers=shown)
         (got, put) = gateway.provider.requests
         begun = gateway.entries("report.begin/1")
-        told = [json.loads(gateway.body(entry, "attributes")) for entry in begun]
-        (recorded,) = (each for each in told if each["method"] == "GET")
+        documents = [json.loads(gateway.body(entry, "attributes")) for entry in begun]
+        (recorded,) = (each for each in documents if each["method"] == "GET")
 
         assert (listed.status_code, upload.status_code, other.status_code) == (200, 404, 403)
         assert (got["headers"]["x-model"], got["scope"]["query_string"]) == ("a", b"purpose=batch")
@@ -370,11 +370,11 @@ def test_another_parser_reads_what_was_checked() -> None:
 
     collect()
     assert len(sent) > 200
-    told = subprocess.run(
+    completed = subprocess.run(
         [node, "-e", NODE], input="\n".join(body.hex() for body in sent), text=True,
         capture_output=True, check=True,
     )  # fmt: skip
-    assert json.loads(told.stdout) == [tell(compose_body(body).value) for body in sent]
+    assert json.loads(completed.stdout) == [tell(compose_body(body).value) for body in sent]
 
 
 def refused_bodies() -> Iterator[bytes]:

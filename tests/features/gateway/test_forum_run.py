@@ -85,11 +85,11 @@ def test_calls_of_a_killed_gateway_are_recorded_as_lost(terminal: Terminal, tmp_
         for _ in range(kills):
             kill_at_random(terminal, url, chance, "0.02", log)
     # Any command that opens the ledger finds what is left.
-    told = terminal.type("runs")
+    completed = terminal.type("runs")
     calls, billed = read_log(log)
     record = RecordedCalls(terminal)
 
-    assert told.returncode == 0, told.stderr
+    assert completed.returncode == 0, completed.stderr
     assert record.begun.keys() == record.made.keys()
     # A call may have been recorded and not yet sent; none was sent and not recorded.
     assert len(record.begun) >= calls > 0
@@ -111,17 +111,17 @@ def test_the_program_gets_a_token_and_no_key(terminal: Terminal, url: str) -> No
     """Neither under its own name nor under another one."""
     variables = {**provider_variables(url), "MY_COPY": "sk-local-openai", "GEMINI_API_KEY": "gem"}
     done = terminal.type("run", "--", sys.executable, "-c", ENVIRONMENT, **variables)
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
     assert done.returncode == 0
-    assert found["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
-    assert found["OPENAI_API_KEY"] == found["ANTHROPIC_API_KEY"]
-    assert found["OPENAI_API_KEY"].startswith("forum-run-")
-    assert found["TRACEPARENT"].split("-")[1] == found["FORUM_RUN"].replace("-", "")
+    assert document["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+    assert document["OPENAI_API_KEY"] == document["ANTHROPIC_API_KEY"]
+    assert document["OPENAI_API_KEY"].startswith("forum-run-")
+    assert document["TRACEPARENT"].split("-")[1] == document["FORUM_RUN"].replace("-", "")
     assert "sk-local" not in done.stdout
-    assert "GEMINI_API_KEY" not in found
-    assert found["OTEL_EXPORTER_OTLP_ENDPOINT"] in found["OPENAI_BASE_URL"]
-    assert found["OPENAI_API_KEY"] in found["OTEL_EXPORTER_OTLP_HEADERS"]
+    assert "GEMINI_API_KEY" not in document
+    assert document["OTEL_EXPORTER_OTLP_ENDPOINT"] in document["OPENAI_BASE_URL"]
+    assert document["OPENAI_API_KEY"] in document["OTEL_EXPORTER_OTLP_HEADERS"]
 
 
 TELEMETRY = """
@@ -178,10 +178,10 @@ def test_without_a_key_the_token_is_in_the_path(terminal: Terminal) -> None:
     terminal.environment.pop("OPENAI_API_KEY", None)
     terminal.environment.pop("ANTHROPIC_API_KEY", None)
     done = terminal.type("run", "--", sys.executable, "-c", ENVIRONMENT)
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    assert "forum-run-" in found["ANTHROPIC_BASE_URL"]
-    assert "ANTHROPIC_API_KEY" not in found
+    assert "forum-run-" in document["ANTHROPIC_BASE_URL"]
+    assert "ANTHROPIC_API_KEY" not in document
 
 
 def test_streams_and_exit_status_are_those_of_the_command(terminal: Terminal) -> None:
@@ -316,7 +316,7 @@ def test_a_program_that_goes_round_the_gateway_is_told_of(terminal: Terminal, ur
     silent = terminal.type(
         "run", "--max-usd", "1", "--", sys.executable, "-c", "pass", **provider_variables(url)
     )
-    one = terminal.type(
+    completed = terminal.type(
         "run", "--max-usd", "1", "--", sys.executable, "-c", ONE_CALL, **provider_variables(url)
     )
     as_json = terminal.type("run", "--json", "--", sys.executable, "-c", "pass")
@@ -324,7 +324,7 @@ def test_a_program_that_goes_round_the_gateway_is_told_of(terminal: Terminal, ur
     assert "no call came through Forum: nothing was capped" in silent.stderr
     assert "--confine" in silent.stderr
     assert "found no key" not in silent.stderr
-    assert "no call came through" not in one.stderr
+    assert "no call came through" not in completed.stderr
     assert json.loads(as_json.stderr.splitlines()[-1])["through_gateway"] is False
 
 

@@ -112,7 +112,9 @@ def test_everything_passes_and_each_call_is_on_record(user: Terminal) -> None:
             "refused": (refused.is_error, str(refused.content)),
             "heard": heard,
             "counted": str(counted.content),
-            "together": [one.structured_content["sum"] for one in together],
+            "together": [
+                call_tool_result.structured_content["sum"] for call_tool_result in together
+            ],
             "resource": str(resource),
             "prompt": str(prompt),
         }

@@ -35,10 +35,10 @@ def entries_of(terminal: Terminal, run: str) -> list[dict[str, Any]]:
 
 def test_a_ledger_becomes_reported_steps_in_its_order(terminal: Terminal, tmp_path: Path) -> None:
     """And the log that holds them verifies."""
-    told = import_ledger(terminal, write_ledger(tmp_path / "led", [*RUN, *RUN]))
+    document = import_ledger(terminal, write_ledger(tmp_path / "led", [*RUN, *RUN]))
 
-    assert (told["entries"], told["recorded"], len(told["runs"])) == (12, 12, 2)
-    for run in told["runs"]:
+    assert (document["entries"], document["recorded"], len(document["runs"])) == (12, 12, 2)
+    for run in document["runs"]:
         steps = [
             entry["entry"]["facts"]
             for entry in entries_of(terminal, run["run"])
@@ -162,9 +162,9 @@ def test_what_was_redacted_or_torn_is_said(terminal: Terminal, tmp_path: Path) -
     (folder / "payloads.jsonl").write_text("".join(lines[:4] + lines[5:]))
     with (folder / "entries.jsonl").open("a") as file:
         file.write('{"seq": 6, "ts"')
-    told = import_ledger(terminal, folder)
+    document = import_ledger(terminal, folder)
 
-    assert (told["entries"], told["missing_payloads"], told["torn_lines"]) == (6, 1, 1)
+    assert (document["entries"], document["missing_payloads"], document["torn_lines"]) == (6, 1, 1)
 
 
 def test_a_folder_without_a_ledger_is_named(terminal: Terminal, tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ class Served:
 
     def claims(self, **changed: object) -> dict[str, Any]:
         """Return what it says of somebody; None takes a claim away."""
-        said = {"iss": self.url, "aud": AUDIENCE, "sub": "ada", "exp": NOW + 300, **changed}
-        return {name: value for name, value in said.items() if value is not None}
+        document = {"iss": self.url, "aud": AUDIENCE, "sub": "ada", "exp": NOW + 300, **changed}
+        return {name: value for name, value in document.items() if value is not None}
 
     def sign(self, key: Private | None = None, kid: str | None = "one", **changed: object) -> str:
         """Return a token with the algorithm ES256."""
@@ -187,9 +187,9 @@ async def rejected(tokens: OidcTokenVerifier, token: str, now: float = NOW) -> s
     """Return why a token is rejected, having looked that nothing of it is told."""
     with pytest.raises(TokenRejected) as caught:
         await tokens.verify(token, now)
-    told = str(caught.value)
-    assert not any(part and part in told for part in token.split("."))
-    return told
+    text = str(caught.value)
+    assert not any(part and part in text for part in token.split("."))
+    return text
 
 
 def forged(header: object, claims: object, signature: bytes = b"") -> str:
@@ -209,8 +209,8 @@ def test_a_token_of_the_issuer_says_who_is_calling(algorithm: str) -> None:
 
     async def act(served: Served) -> None:
         served.show(public(key_for(algorithm)))
-        said = served.claims(scope="read openid submit", aud=["another", AUDIENCE])
-        token = jwt.encode(said, key_for(algorithm), algorithm, {"kid": "one"})
+        document = served.claims(scope="read openid submit", aud=["another", AUDIENCE])
+        token = jwt.encode(document, key_for(algorithm), algorithm, {"kid": "one"})
 
         claims = await served.tokens().verify(token, NOW)
 
@@ -436,10 +436,10 @@ def test_many_at_once_ask_the_issuer_once() -> None:
         callers[0].cancel()
         served.may_answer.set()
 
-        found = await asyncio.gather(*callers, return_exceptions=True)
+        claimses = await asyncio.gather(*callers, return_exceptions=True)
 
-        assert isinstance(found[0], asyncio.CancelledError)
-        assert {getattr(claims, "subject", claims) for claims in found[1:]} == {"ada"}
+        assert isinstance(claimses[0], asyncio.CancelledError)
+        assert {getattr(claims, "subject", claims) for claims in claimses[1:]} == {"ada"}
         assert served.asked == [CONFIGURATION, KEYS]
 
     with_issuer(act)

@@ -125,9 +125,9 @@ def test_incidents_are_opened_and_closed_once(forum: Forum) -> None:
     with pytest.raises(NoSuchIncident):
         OversightOperations(forum).close_incident("nothing", "x")
     with pytest.raises(Malformed, match="in the future"):
-        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", known=2**52)
+        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", known_at=2**52)
     with pytest.raises(Malformed, match="before 1970"):
-        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", known=-1)
+        OversightOperations(forum).open_incident(IncidentSeverity.LOW, "x", known_at=-1)
     with pytest.raises(Malformed, match="say what happened"):
         OversightOperations(forum).open_incident(IncidentSeverity.LOW, " \n")
     with pytest.raises(Malformed, match="say how it was dealt with"):

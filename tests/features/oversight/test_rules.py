@@ -140,12 +140,15 @@ def test_a_configuration_has_the_same_texts_wherever_its_files_are() -> None:
             servers={"files": McpServer((f"{folder}/serve",))},
         )
 
-    one, other = configure("/opt/one", "s3cret"), configure("/srv", "[KEY]")
-    assert one == other
-    assert configure("/srv", "another") != one
+    configuration_texts, other = configure("/opt/one", "s3cret"), configure("/srv", "[KEY]")
+    assert configuration_texts == other
+    assert configure("/srv", "another") != configuration_texts
     renamed = configure("/srv", "s3cret", tool="refund")
-    assert (renamed.models, renamed.policies) == (one.models, one.policies)
-    assert renamed.tools != one.tools
+    assert (renamed.models, renamed.policies) == (
+        configuration_texts.models,
+        configuration_texts.policies,
+    )
+    assert renamed.tools != configuration_texts.tools
     assert configuration_of(team=True).policies != configuration_of().policies
 
 

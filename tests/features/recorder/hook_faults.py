@@ -37,10 +37,10 @@ def _redirect(event: str) -> Path:
 
 
 def _report(out: int, place: str, folder: Path, status: int) -> None:
-    said = (folder / "stdout").read_text()
-    told = {"place": place, "status": os.waitstatus_to_exitcode(status), "stdout": said}
-    told["stderr"] = (folder / "stderr").read_text()
-    os.write(out, f"{json.dumps(told)}\n".encode())
+    text = (folder / "stdout").read_text()
+    document = {"place": place, "status": os.waitstatus_to_exitcode(status), "stdout": text}
+    document["stderr"] = (folder / "stderr").read_text()
+    os.write(out, f"{json.dumps(document)}\n".encode())
     rmtree(folder)
 
 

@@ -42,8 +42,8 @@ class ReportedRun(NamedTuple):
 
     def step(self, name: str) -> ReportStepFacts:
         """Return the only step of a name."""
-        (found,) = [step for step in self.steps if step.name == name]
-        return found
+        (facts,) = [step for step in self.steps if step.name == name]
+        return facts
 
 
 @contextmanager

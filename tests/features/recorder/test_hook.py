@@ -43,13 +43,13 @@ def test_a_session_is_a_run(tmp_path: Path) -> None:
     commands = {name: hooks[0]["hooks"][0]["command"] for name, hooks in settings.items()}
     terminal = Terminal(tmp_path)
     terminal.type("init")
-    told: dict[str, dict[str, Any]] = {
+    document: dict[str, dict[str, Any]] = {
         "UserPromptSubmit": {"prompt": "List the files."},
         "PreToolUse": BASH,
         "PostToolUse": {**BASH, "tool_response": {"stdout": "a.txt"}},
         "SessionEnd": {"reason": "exit"},
     }
-    for name, members in told.items():
+    for name, members in document.items():
         done = subprocess.run(
             ["sh", "-c", commands[name].replace("forum", f"{sys.executable} -m forum")],
             cwd=terminal.folder,
@@ -101,8 +101,8 @@ def test_tools_are_denied_by_limit_and_by_gate(project: Path) -> None:
         writer = ReportWriter(forum.ledger, "claude-code")
 
         def use(number: int, tool: str = "Read") -> str:
-            told = event("PreToolUse", **{**BASH, "tool_name": tool, "tool_use_id": f"t{number}"})
-            return handle_event(parse_event(told.encode()), writer, rules)
+            text = event("PreToolUse", **{**BASH, "tool_name": tool, "tool_use_id": f"t{number}"})
+            return handle_event(parse_event(text.encode()), writer, rules)
 
         waiting = use(1, "Bash")
         ((run, gate),) = forum.reads.waiting_gates()
@@ -132,9 +132,9 @@ def test_a_tool_is_denied_when_the_sum_of_its_uses_passes_the_limit(
 
         def use(number: int, session: str = "abc-123") -> str:
             members = {"tool_name": "mcp__bank__pay", "tool_use_id": f"t{number}"}
-            told = json.loads(event("PreToolUse", **members, tool_input={"amount": 40}))
+            document = json.loads(event("PreToolUse", **members, tool_input={"amount": 40}))
             writer = ReportWriter(forum.ledger, "claude-code")
-            data = json.dumps(told | {"session_id": session}).encode()
+            data = json.dumps(document | {"session_id": session}).encode()
             return handle_event(parse_event(data), writer, rules)
 
         first = use(1)
@@ -171,14 +171,14 @@ def user(tmp_path: Path) -> Terminal:
 
 
 def run_hook(
-    user: Terminal, told: bytes, *options: str, cwd: Path | None = None, **variables: str
+    user: Terminal, data: bytes, *options: str, cwd: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the hook as Claude Code does."""
     return subprocess.run(
         [sys.executable, "-m", "forum", "hook", *options],
         cwd=cwd or user.folder,
         env=user.environment | variables,
-        input=told,
+        input=data,
         capture_output=True,
         check=False,
     )
@@ -196,7 +196,7 @@ def is_blocked(status: int, stdout: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         event("PreToolUse", **PAY, tool_input={"amount": 500, "note": 0})
         .replace('"note": 0', f'"note": {NESTED}')
@@ -211,9 +211,9 @@ def is_blocked(status: int, stdout: str) -> bool:
     ],
     ids=["nested", "invalid UTF-8", "doubled", "UTF-16", "too deep", "empty"],
 )
-def test_an_event_that_cannot_be_read_blocks_the_tool(user: Terminal, told: bytes) -> None:
+def test_an_event_that_cannot_be_read_blocks_the_tool(user: Terminal, data: bytes) -> None:
     """A model chooses the arguments of a tool, and so the event."""
-    done = run_hook(user, told)
+    done = run_hook(user, data)
     assert done.returncode == BLOCKED
     assert b"the tool is not used" in done.stderr
     assert done.stdout == b""
@@ -223,7 +223,7 @@ def test_an_event_that_cannot_be_read_blocks_the_tool(user: Terminal, told: byte
 @pytest.mark.parametrize("named", ["option", "variable"])
 def test_the_agent_does_not_choose_the_rules(user: Terminal, named: str) -> None:
     """It may go elsewhere, begin a project there, and move the file of this one."""
-    told = event("PreToolUse", tool_name=PAY["tool_name"], tool_input={"amount": 500}).encode()
+    data = event("PreToolUse", tool_name=PAY["tool_name"], tool_input={"amount": 500}).encode()
     below, parent = user.folder / "below", user.folder.parent
     below.mkdir()
     (below / "forum.toml").touch()
@@ -231,16 +231,16 @@ def test_the_agent_does_not_choose_the_rules(user: Terminal, named: str) -> None
     options = ("--project", folder) if named == "option" else ()
     variables = {} if named == "option" else {"CLAUDE_PROJECT_DIR": folder}
     for place in (user.folder, below, parent):
-        done = run_hook(user, told, *options, cwd=place, **variables)
+        done = run_hook(user, data, *options, cwd=place, **variables)
         assert b"[gates.pay]" in done.stdout
         assert is_blocked(done.returncode, done.stdout.decode())
     (user.folder / "forum.toml").rename(user.folder / "ft")
     (parent / "forum.toml").touch()
     for place in (user.folder, below, parent):
-        done = run_hook(user, told, *options, cwd=place, **variables)
+        done = run_hook(user, data, *options, cwd=place, **variables)
         assert done.returncode == BLOCKED
         assert b"it has no forum.toml" in done.stderr
-    assert run_hook(user, told, "--project", ".", cwd=below).returncode == BLOCKED
+    assert run_hook(user, data, "--project", ".", cwd=below).returncode == BLOCKED
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_a_fault_at_any_step_blocks_the_tool(user: Terminal, step: str, every: i
 
     The gate tries every sixth of them, and begins with another one each time.
     """
-    told = event("PreToolUse", **PAY, tool_input={"amount": 500})
+    text = event("PreToolUse", **PAY, tool_input={"amount": 500})
     first = str(secrets.randbelow(every))
     done = subprocess.run(
         [
@@ -270,7 +270,7 @@ def test_a_fault_at_any_step_blocks_the_tool(user: Terminal, step: str, every: i
             "-m",
             "tests.features.recorder.hook_faults",
             step,
-            told,
+            text,
             first,
             str(every),
         ],
@@ -293,13 +293,13 @@ def test_a_fault_at_any_step_blocks_the_tool(user: Terminal, step: str, every: i
 @pytest.mark.slow
 def test_output_that_cannot_be_written_blocks_the_tool(user: Terminal) -> None:
     """A denial that does not arrive is none; a full disk is found when the output is flushed."""
-    told = event("PreToolUse", **PAY, tool_input={"amount": 500}).encode()
+    data = event("PreToolUse", **PAY, tool_input={"amount": 500}).encode()
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "forum", "hook"],
             cwd=user.folder,
             env=user.environment,
-            input=told,
+            input=data,
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
@@ -347,10 +347,10 @@ def test_an_approval_is_for_one_use(project: Path) -> None:
         writer = ReportWriter(forum.ledger, "claude-code")
 
         def use(number: int) -> str:
-            told = event(
+            text = event(
                 "PreToolUse", tool_name="pay", tool_input={"amount": 5}, tool_use_id=f"t{number}"
             )
-            return handle_event(parse_event(told.encode()), writer, rules)
+            return handle_event(parse_event(text.encode()), writer, rules)
 
         assert use(1)
         ((run, gate),) = forum.reads.waiting_gates()
@@ -370,8 +370,8 @@ def test_another_use_with_the_same_id_is_not_recorded_as_the_first(project: Path
         writer = ReportWriter(forum.ledger, "claude-code")
 
         def use(command: str) -> str:
-            told = event("PreToolUse", **{**BASH, "tool_input": {"command": command}})
-            return handle_event(parse_event(told.encode()), writer, HookRules())
+            text = event("PreToolUse", **{**BASH, "tool_input": {"command": command}})
+            return handle_event(parse_event(text.encode()), writer, HookRules())
 
         assert use("ls") == ""
         with pytest.raises(ReportRefused, match="another content"):
@@ -384,21 +384,23 @@ def test_a_tool_is_gated_in_every_spelling(project: Path, name: str) -> None:
     rules = HookRules((GateRule("shell", "Bas?"),))
     with open_forum(project) as forum:
         forum.keys.initialise()
-        told = event("PreToolUse", **{**BASH, "tool_name": name}).encode()
-        why = handle_event(parse_event(told), ReportWriter(forum.ledger, "claude-code"), rules)
+        data = event("PreToolUse", **{**BASH, "tool_name": name}).encode()
+        why = handle_event(parse_event(data), ReportWriter(forum.ledger, "claude-code"), rules)
     assert "needs approval" in why
 
 
 def test_uses_without_an_id_are_counted_each(project: Path) -> None:
     """Older versions do not name a use; two equal ones are two."""
     rules = HookRules(max_calls=2)
-    told = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+    document = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
     with open_forum(project) as forum:
         forum.keys.initialise()
         writer = ReportWriter(forum.ledger, "claude-code")
 
         def tell(name: str, **members: Any) -> str:  # noqa: ANN401  members of JSON
-            return handle_event(parse_event(event(name, **told, **members).encode()), writer, rules)
+            return handle_event(
+                parse_event(event(name, **document, **members).encode()), writer, rules
+            )
 
         assert tell("PreToolUse") == ""
         assert tell("PostToolUse", tool_response="a") == ""

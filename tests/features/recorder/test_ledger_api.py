@@ -65,7 +65,7 @@ def test_a_program_reads_the_ledger(played: Played) -> None:
     report = ledger.verify()
     newest, oldest = ledger.runs()
     comparison = ledger.compare(played.failed, played.passed)
-    whole, one = ledger.summary(), ledger.summary(played.passed[:18])
+    whole, ledger_summary = ledger.summary(), ledger.summary(played.passed[:18])
 
     assert report.ok
     assert before is not None
@@ -76,7 +76,12 @@ def test_a_program_reads_the_ledger(played: Played) -> None:
     assert [run.id for run in ledger.runs(before=newest.id)] == [played.failed]
     assert (whole.runs, whole.outcomes, whole.verified) == (2, {"failed": 1, "ok": 1}, whole.size)
     assert whole.verdicts == {"accept": 1, "give-up": 1, "retry": 2}
-    assert (one.run, one.runs, one.calls, one.usd) == (played.passed, 1, 1, 0.01)
+    assert (ledger_summary.run, ledger_summary.runs, ledger_summary.calls, ledger_summary.usd) == (
+        played.passed,
+        1,
+        1,
+        0.01,
+    )
     assert comparison.difference.usd == 0.01
     assert comparison.difference.passed == 1
     assert comparison.difference.body_bytes == comparison.b.body_bytes - comparison.a.body_bytes
@@ -154,8 +159,8 @@ def test_the_package_can_be_called_and_imported_in_any_order(project: Path) -> N
         "import forum.ledger.entry as e; import forum; f = forum.ledger",
         "from forum import ledger as f; from forum.ledger import entry as e",
     ]
-    for order in orders:
-        check = f"{order}; assert callable(f) and forum.ledger is f and e.MAIN_STRAND"
+    for text in orders:
+        check = f"{text}; assert callable(f) and forum.ledger is f and e.MAIN_STRAND"
         done = subprocess.run(
             [sys.executable, "-c", f"import forum\n{check}"], capture_output=True, check=False
         )

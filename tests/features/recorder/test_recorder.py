@@ -68,8 +68,8 @@ def test_a_step_is_recorded_with_its_arguments_and_its_result(project: Path) -> 
     with forum.open(project) as recorder:
 
         @recorder.step(redact=("password",))
-        def triage(ticket: dict[str, Any], password: str) -> dict[str, Any]:
-            ticket["seen"] = True
+        def triage(document: dict[str, Any], password: str) -> dict[str, Any]:
+            document["seen"] = True
             return {"lane": "billing"}
 
         with recorder.run("Größe & Stock Keeper") as run:

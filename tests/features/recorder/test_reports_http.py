@@ -268,10 +268,10 @@ def test_a_key_cannot_claim_what_only_forum_knows(server: Served) -> None:
         {"type": "start", "run": "honest-reported", "name": "x", "told": "reported"},
     ]
     with httpx2.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}) as client:
-        told = client.post("/api/v1/reports", json={"items": items}).json()
+        document = client.post("/api/v1/reports", json={"items": items}).json()
 
-    assert told["recorded"] == 1
-    assert [refusal["item"] for refusal in told["refused"]] == [0, 1, 2, 3]
+    assert document["recorded"] == 1
+    assert [refusal["item"] for refusal in document["refused"]] == [0, 1, 2, 3]
     assert all(not recorded(server, str(item["run"])) for item in items[:4])
 
 

@@ -36,8 +36,8 @@ def examples(tmp_path: Path) -> Path:
 @pytest.fixture
 def config(examples: Path) -> dict[str, Any]:
     """Return a config whose models nobody serves."""
-    found: dict[str, Any] = json.loads((examples / "configs/two-rounds.yaml").read_bytes())
-    return found
+    document: dict[str, Any] = json.loads((examples / "configs/two-rounds.yaml").read_bytes())
+    return document
 
 
 @pytest.mark.slow

@@ -66,8 +66,8 @@ def _two_rounds() -> list[dict[str, Any]]:
     return [*entries, _entry(answer, CHAIR, "synthesis_content")]
 
 
-def _entry(said: bytes, speaker: str, schema: str) -> dict[str, Any]:
-    made = entry(said, agent_id=speaker, expected_output_schema=schema)
+def _entry(data: bytes, speaker: str, schema: str) -> dict[str, Any]:
+    made = entry(data, agent_id=speaker, expected_output_schema=schema)
     made["result"]["usage"] = {
         "prompt_tokens": 120,
         "completion_tokens": 80,

@@ -67,9 +67,9 @@ def test_whoever_is_drafted_can_sit(
     assert find_ambiguity(config) == ""
     assert len(config.agents) == len(names) or not names
     assert panel.speakers <= set(agents or ["ann", "bob"])
-    assert set(panel.agents) == {*(one.id for one in config.agents), "coordinator"}
-    for one in (*config.agents, config.coordinator):
-        assert one.model == panel.agents[one.id]
+    assert set(panel.agents) == {*(agent.id for agent in config.agents), "coordinator"}
+    for agent_config in (*config.agents, config.coordinator):
+        assert agent_config.model == panel.agents[agent_config.id]
     caps = budget_from_panel(panel)
     assert caps.usd == usd
     assert caps.tokens == max(1, tokens)
@@ -136,8 +136,8 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("said", BAD)
-def test_what_is_no_persona_is_refused(said: bytes) -> None:
+@pytest.mark.parametrize("data", BAD)
+def test_what_is_no_persona_is_refused(data: bytes) -> None:
     """Whatever a model says, nothing else than that goes wrong."""
     with pytest.raises(Malformed):
-        parse_personas(said, PersonaClass.DOMAIN)
+        parse_personas(data, PersonaClass.DOMAIN)

@@ -94,10 +94,10 @@ def test_single_threaded(course: tuple[dict[str, Any], Answer]) -> None:
         assert isinstance(cue, SymposiumTurn)
         spoken = [(n.facts.round, n.facts.turn) for n in noted if isinstance(n.facts, MessageFacts)]
         assert [place for place in places if place not in spoken] == []
-        said = answer(cue)
-        said = said if isinstance(said, TurnResult) else heard_as(cue, said)
-        places.extend([(cue.round, cue.turn_index)] if said.fate is TurnStatus.SAID else [])
-        return BatchResult((said,))
+        result = answer(cue)
+        result = result if isinstance(result, TurnResult) else heard_as(cue, result)
+        places.extend([(cue.round, cue.turn_index)] if result.fate is TurnStatus.SAID else [])
+        return BatchResult((result,))
 
     run_protocol(watched(), told)
 
@@ -189,8 +189,8 @@ def test_hard_cap_supremacy(course: tuple[dict[str, Any], Answer]) -> None:
         assert not over or (
             salvage and cue.wanted is ExpectedOutput.SYNTHESIS and cue is sat.cues[-1]
         )
-        told = answer(cue)
-        tokens[cue.speaker] += COST.tokens if isinstance(told, bytes) else 0
+        result = answer(cue)
+        tokens[cue.speaker] += COST.tokens if isinstance(result, bytes) else 0
 
 
 @given(courses())
@@ -211,16 +211,16 @@ def test_selector_fixed_no_provider_invocation(strategy: str) -> None:
 
     assert [type(asked) for asked in sat.asked] == [SymposiumTurn] * 5
     selected = [n.facts for n in sat.played.notes if isinstance(n.facts, PanelFacts)]
-    assert [(one.agents, one.usd, one.tokens) for one in selected] == [(3, 0, 0)]
+    assert [(facts.agents, facts.usd, facts.tokens) for facts in selected] == [(3, 0, 0)]
 
 
 @given(st.lists(st.sampled_from([*PANEL, CHAIR, "nobody", ""]), max_size=4))
-def test_coordinator_advisory_only(wish: list[str]) -> None:
+def test_coordinator_advisory_only(texts: list[str]) -> None:
     """Whom a coordinator would like to hear next changes nothing about who is heard."""
 
     def answer(cue: SymposiumTurn) -> bytes:
         if cue.wanted is ExpectedOutput.VERDICT and cue.round == 1:
-            return verdict("continue", next_agents=[name for name in wish if name])
+            return verdict("continue", next_agents=[name for name in texts if name])
         return ordinary(cue, rounds=2)
 
     assert primaries(sit(config(), answer)) == {1: list(PANEL), 2: list(PANEL)}
@@ -292,9 +292,9 @@ def test_a_request_that_can_be_put_to_nobody_is_noted(target: str) -> None:
 
 def test_prose_moves_nothing() -> None:
     """A name in a text is a name in a text."""
-    told = '@ben please answer. {"direct_requests": [{"target": "ben"}]}'
+    text = '@ben please answer. {"direct_requests": [{"target": "ben"}]}'
     sat = sit(
-        config(), lambda cue: turn(told) if cue.wanted is ExpectedOutput.TURN else ordinary(cue)
+        config(), lambda cue: turn(text) if cue.wanted is ExpectedOutput.TURN else ordinary(cue)
     )
 
     assert not any(isinstance(message, BranchTurn) for message in sat.messages)
@@ -355,7 +355,7 @@ def test_a_coordinator_cannot_be_done_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "reason", "told"),
+    ("action", "reason", "text"),
     [
         ("request_user_input", Reason.USER_INPUT_REQUIRED, "The panel asks: how old?"),
         (
@@ -366,7 +366,7 @@ def test_a_coordinator_cannot_be_done_without() -> None:
     ],
 )
 def test_a_session_that_needs_something_ends_and_says_what(
-    action: str, reason: Reason, told: str
+    action: str, reason: Reason, text: str
 ) -> None:
     """Whoever asked learns what is wanted of them."""
     wants = {
@@ -381,7 +381,7 @@ def test_a_session_that_needs_something_ends_and_says_what(
     )
 
     assert sat.termination.reason is reason
-    assert sat.played.closing.answer == told
+    assert sat.played.closing.answer == text
     assert check_artifact(sat.artifact) == ()
 
 

@@ -194,15 +194,17 @@ def test_a_session_played_by_its_moves_is_the_session_of_its_script(
     assert run_protocol(run_symposium(session), as_scripted(rehearsal.moves)) == first
 
 
-def _entry_of(told: TurnResult | bytes) -> dict[str, Any]:
-    if isinstance(told, TurnResult):
-        return entry(None, "internal" if told.fate is TurnStatus.CUT else told.code, again=False)
+def _entry_of(result: TurnResult | bytes) -> dict[str, Any]:
+    if isinstance(result, TurnResult):
+        return entry(
+            None, "internal" if result.fate is TurnStatus.CUT else result.code, again=False
+        )
     try:
-        value = json.loads(told)
+        value = json.loads(result)
     except ValueError:
         return entry(None)
-    carried = isinstance(value, dict) and not any(c in told for c in (b"\\u", b"900719", b"NaN"))
-    return entry(told if carried else None)
+    carried = isinstance(value, dict) and not any(c in result for c in (b"\\u", b"900719", b"NaN"))
+    return entry(result if carried else None)
 
 
 # What is kept, and reading it again
@@ -276,7 +278,9 @@ def test_the_metrics_of_a_session() -> None:
     assert metrics.tokens_cumulative.total_tokens == len(sat.asked) * COST.tokens
     assert metrics.tokens_per_agent[CHAIR].total_tokens == 4 * COST.tokens
     assert metrics.cost_per_provider_model["p/m"].cost_usd == pytest.approx(0.002 * len(sat.asked))
-    assert {one.latency_seconds for one in metrics.latency_per_invocation} == {1.0}
+    assert {
+        latency_metrics.latency_seconds for latency_metrics in metrics.latency_per_invocation
+    } == {1.0}
     assert metrics.deferred_queue_length_max == 2
     assert metrics.schema_failure_count_per_agent == {"ada": 1}
     assert metrics.branch_depth_max == 1

@@ -227,13 +227,13 @@ def test_free_text_stands_in_a_body_and_long_content_is_cut() -> None:
 
 def test_tokens_beyond_belief_are_no_cost() -> None:
     """They stay among the attributes, as the program told them."""
-    told = {
+    document = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "gpt-4o-mini",
         "gen_ai.usage.input_tokens": 2**62,
         "gen_ai.usage.output_tokens": 7,
     }
-    (report,) = read_spans(traces(span(1, "chat", told)), price_call)
+    (report,) = read_spans(traces(span(1, "chat", document)), price_call)
 
     assert isinstance(report, ReportedSpan)
     assert (report.facts.input_tokens, report.facts.output_tokens) == (0, 7)

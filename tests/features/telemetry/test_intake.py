@@ -83,13 +83,13 @@ def test_another_content_under_a_known_id_is_refused_each_time_and_counted_once(
     assert gaps(one.ledger, RUN) == {GapReason.REFUSED: 1}
 
 
-@pytest.mark.parametrize("told", [ReportProvenance.WRAPPED, ReportProvenance.RELAYED])
+@pytest.mark.parametrize("provenance", [ReportProvenance.WRAPPED, ReportProvenance.RELAYED])
 def test_spans_do_not_join_a_run_of_another_source(
-    logs: StoreFactory, told: ReportProvenance
+    logs: StoreFactory, provenance: ReportProvenance
 ) -> None:
     """A run that has the name of a trace and was not reported is left alone."""
     desk = Desk(logs())
-    source = ReportSourceFacts(told=told, by="key-1")
+    source = ReportSourceFacts(told=provenance, by="key-1")
     desk.ledger.open_run(RUN, "x", source_draft(RUN, "x", source))
     before = main_kinds(desk.ledger, RUN)
     counts = [desk.take(traces(span(1, "chat", CHAT))) for _ in range(2)]

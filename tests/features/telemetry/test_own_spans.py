@@ -100,13 +100,13 @@ def test_server_and_worker_send_what_they_do(tmp_path: Path, *, is_on: bool) -> 
                 eventually(lambda: wanted <= {span.name for span in receiver.spans}, 60)
             key = server.client.headers["Authorization"].split()[1]
     own = [span for span in receiver.spans if span.name in set(SpanName)]
-    told = str(own)
+    text = str(own)
 
     assert bool(own) is is_on
     assert receiver.problems == []
-    assert CANARY not in told
-    assert key not in told
-    assert (run in told) is is_on
+    assert CANARY not in text
+    assert key not in text
+    assert (run in text) is is_on
     assert {pair.key for span in own for pair in span.attributes} <= {
         *map(str, SpanAttribute),
         "error.type",

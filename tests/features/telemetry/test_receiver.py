@@ -84,12 +84,12 @@ def test_what_was_refused_is_told(desk: Desk) -> None:
     broken = span(2)
     broken.span_id = b""
     answer = send(desk, traces(span(1, "chat", CHAT), broken).SerializeToString())
-    told = ExportTraceServiceResponse.FromString(answer.body)
+    response = ExportTraceServiceResponse.FromString(answer.body)
     again = send(desk, as_json(traces(span(1, "other", CHAT))), JSON)
 
     assert answer.status == again.status == 200
-    assert told.partial_success.rejected_spans == 1
-    assert told.partial_success.error_message
+    assert response.partial_success.rejected_spans == 1
+    assert response.partial_success.error_message
     assert json.loads(again.body)["partialSuccess"]["rejectedSpans"] == "1"
 
 

@@ -104,8 +104,8 @@ def test_a_client_of_grpc_is_told_what_to_set(server: Served) -> None:
 def client(tmp_path: Path) -> Iterator[tuple[Forum, TestClient]]:
     """Serve a ledger in this process, with open loopback and few requests a second."""
     with open_forum(tmp_path) as forum:
-        house = ServerConfig([Tenant(forum)], open_loopback=True, rate=2)
-        app = make_app(house, [OtlpExtension([forum])])
+        config = ServerConfig([Tenant(forum)], open_loopback=True, rate=2)
+        app = make_app(config, [OtlpExtension([forum])])
         with TestClient(app, "http://localhost") as visitor:
             yield forum, visitor
 

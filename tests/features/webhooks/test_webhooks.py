@@ -147,7 +147,7 @@ def end_a_run(forum: Forum, origin: AcceptedFacts | None = None) -> str:
 def told(forum: Forum, name: str = "chat") -> list[NoticeFacts]:
     """Return what is on record about an endpoint."""
     data = forum.store.read_strand(LOG_RUN, f"notices/{name}")
-    return [forum.ledger.kinds.read(one).facts for one in data]
+    return [forum.ledger.kinds.read(data).facts for data in data]
 
 
 def count(forum: Forum, *outcomes: Outcome, name: str = "chat") -> int:
@@ -337,10 +337,10 @@ def test_a_message_is_given_up_after_its_last_attempt(tmp_path: Path) -> None:
 
 def notices(*facts: NoticeFacts) -> DeliveryState:
     """Return what entries with these facts tell, recorded a second apart."""
-    found = DeliveryState()
+    delivery_state = DeliveryState()
     for n, one in enumerate(facts):
-        found.apply_entry(_Entry(n, n * SECOND, one))  # type: ignore[arg-type]
-    return found
+        delivery_state.apply_entry(_Entry(n, n * SECOND, one))  # type: ignore[arg-type]
+    return delivery_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,10 +352,10 @@ class _Entry:
 
 def hook(section: Mapping[str, object]) -> Webhook:
     """Return a webhook whose section says this."""
-    (found,) = read_webhooks(
+    (webhook,) = read_webhooks(
         SectionTables({"webhooks": {"chat": {"url": "https://chat.example.com/", **section}}})
     )
-    return found
+    return webhook
 
 
 HOOK = hook({"secret_env": "SECRET", "retry_seconds": [5, 300]})
@@ -374,21 +374,21 @@ def facts_of(errand: PendingDelivery, *answers: DeliveryResult) -> Sequence[Any]
 def test_a_receiver_is_left_alone_for_as_long_as_it_asked() -> None:
     """By every process, also one that was started since: the record says for how long."""
     busy = DeliveryResult(Outcome.INDETERMINATE, "429", pause=60)
-    known = notices(*facts_of(ERRAND, busy)).open[ERRAND.entry]
+    pending_delivery = notices(*facts_of(ERRAND, busy)).open[ERRAND.entry]
 
-    assert known.code == "429 after 60"
-    assert not known.is_due(HOOK, 60 * SECOND)
-    assert known.is_due(HOOK, 61 * SECOND)
+    assert pending_delivery.code == "429 after 60"
+    assert not pending_delivery.is_due(HOOK, 60 * SECOND)
+    assert pending_delivery.is_due(HOOK, 61 * SECOND)
 
 
 def test_what_somebody_slow_says_does_not_reopen_what_is_settled() -> None:
     """A process that was paused may record a failure after another one has told the message."""
     again = PendingDelivery(ERRAND.entry, ERRAND.event, attempts=2)
     late = facts_of(ERRAND, DeliveryResult(Outcome.INDETERMINATE, "timeout"))[1]
-    known = notices(*facts_of(ERRAND), *facts_of(again), late)
+    delivery_state = notices(*facts_of(ERRAND), *facts_of(again), late)
     settled = notices(*facts_of(ERRAND), *facts_of(again, DeliveryResult(Outcome.OK, "204")), late)
 
-    assert known.open[ERRAND.entry].attempts == 2
+    assert delivery_state.open[ERRAND.entry].attempts == 2
     assert not settled.open
 
 

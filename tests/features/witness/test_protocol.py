@@ -163,8 +163,8 @@ def test_of_two_requests_at_once_one_wins(served: Served) -> None:
             answers = dict(zip(wanted, pool.map(ask, wanted), strict=True))
             assert sorted(answer.status for answer in answers.values()) == [200, 409]
             (size,) = (new for new, answer in answers.items() if answer.status == 200)
-            (told,) = (answer.body for answer in answers.values() if answer.status == 409)
-            assert told == f"{size}\n".encode()
+            (data,) = (answer.body for answer in answers.values() if answer.status == 409)
+            assert data == f"{size}\n".encode()
 
 
 def test_a_monitor_gets_what_was_cosigned(served: Served) -> None:
@@ -213,8 +213,8 @@ class Failing(Kept):
             raise StoreFailed("remembering", "the disk is full")
 
 
-@pytest.mark.parametrize(("persists", "known"), [(False, b"0\n"), (True, b"3\n")])
-def test_nothing_is_cosigned_that_is_not_remembered(*, persists: bool, known: bytes) -> None:
+@pytest.mark.parametrize(("persists", "data"), [(False, b"0\n"), (True, b"3\n")])
+def test_nothing_is_cosigned_that_is_not_remembered(*, persists: bool, data: bytes) -> None:
     """A cosignature that got out and was forgotten could be followed by one on a fork.
 
     Failed, or failed but persisted: in both cases no signature is given, and the witness goes
@@ -226,7 +226,7 @@ def test_nothing_is_cosigned_that_is_not_remembered(*, persists: bool, known: by
     with pytest.raises(StoreFailed):
         witness.add_checkpoint(log.request(0, 3))
     memory.fails = False
-    size = int(known)
+    size = int(data)
 
-    assert witness.add_checkpoint(log.request(5, 8)).body == known
+    assert witness.add_checkpoint(log.request(5, 8)).body == data
     assert witness.add_checkpoint(log.request(size, 8)).status == 200

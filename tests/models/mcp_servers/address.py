@@ -59,8 +59,10 @@ class _Handler(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         match message["method"]:
             case "initialize":
-                told = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
-                self._answer(message, told | {"serverInfo": {"name": "address", "version": "0"}})
+                document = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+                self._answer(
+                    message, document | {"serverInfo": {"name": "address", "version": "0"}}
+                )
             case "tools/call":
                 self._call(message)
             case _ if "id" in message:

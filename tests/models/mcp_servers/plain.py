@@ -33,10 +33,10 @@ def answer(message: dict[str, object]) -> str:
 for line in sys.stdin:
     with (folder / "heard").open("a") as heard:
         heard.write(line)
-    told = json.loads(line)
-    if told.get("method") == "tell":
-        print(told["params"]["line"], flush=True)  # noqa: T201
-    elif "answer" in told.get("params", {}):
-        print(told["params"]["answer"], flush=True)  # noqa: T201
-    elif "id" in told:
-        print(answer(told), flush=True)  # noqa: T201
+    document = json.loads(line)
+    if document.get("method") == "tell":
+        print(document["params"]["line"], flush=True)  # noqa: T201
+    elif "answer" in document.get("params", {}):
+        print(document["params"]["answer"], flush=True)  # noqa: T201
+    elif "id" in document:
+        print(answer(document), flush=True)  # noqa: T201

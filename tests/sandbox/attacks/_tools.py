@@ -28,8 +28,8 @@ _NUMBERS = {
 
 def target() -> dict[str, Any]:
     """Return what there is to be had: paths, ports and processes of the host."""
-    found: dict[str, Any] = json.loads(Path("target.json").read_text())
-    return found
+    document: dict[str, Any] = json.loads(Path("target.json").read_text())
+    return document
 
 
 def call(name: str | int, *arguments: int | bytes | None) -> int:

@@ -89,11 +89,11 @@ class Audit:
 
     def _read(self, run: str) -> Story:
         ledger = self.forum.ledger
-        told = {
+        document = {
             name: list(read_strand_entries(ledger, run, name)) for name in ledger.store.strands(run)
         }
-        steps = {name: [entry.step for _, entry in strand] for name, strand in told.items()}
-        return Story(fold(one for strand in told.values() for one in strand), steps)
+        steps = {name: [entry.step for _, entry in strand] for name, strand in document.items()}
+        return Story(fold(one for strand in document.values() for one in strand), steps)
 
     # The ledger
 
@@ -161,7 +161,7 @@ class Audit:
     def _answered(self, ended: Counter[Execution]) -> dict[tuple[str, str, int], str]:
         """Return under which step each question of a task is answered on record."""
         numbers = {e.details[:3]: e.details[3] for e in self.evidence.all("call+")}
-        found = {}
+        document = {}
         for run, story in self._stories.items():
             for name, task in story.state.tasks.items():
                 for call in task.calls if task.delegated is None else ():
@@ -173,17 +173,17 @@ class Audit:
                         continue
                     self._expect_end(ended, step, call.replied.outcome)
                     if step in numbers:
-                        found[run, name, numbers[step]] = step[2]
-        return found
+                        document[run, name, numbers[step]] = step[2]
+        return document
 
     def _expect_end(self, ended: Counter[Execution], step: Execution, outcome: Outcome) -> None:
         cut = outcome in (Outcome.CANCELLED, Outcome.TIMEOUT)
         holds = ended[step] == 1 or (cut and ended[step] == 0)
         self._expect(holds, f"{step} is answered on record, and was {ended[step]} times in fact")
 
-    def _is_later(self, run: str, task: str, step: str, known: str) -> bool:
+    def _is_later(self, run: str, task: str, step: str, text: str) -> bool:
         steps = self._stories[run].steps[task_strand(task)]
-        return step not in steps or steps.index(step) > steps.index(known)
+        return step not in steps or steps.index(step) > steps.index(text)
 
     def _check_effects(self) -> None:
         """No effect is had twice under one key; one that is on record as had, was had."""
@@ -206,8 +206,8 @@ class Audit:
     # What is left
 
     def _check_alarms(self) -> None:
-        for alarm in self.forum.store.timers(None, 100, due=False):
-            self._expect(holds=False, what=f"{alarm} is left")
+        for timer in self.forum.store.timers(None, 100, due=False):
+            self._expect(holds=False, what=f"{timer} is left")
 
     def _check_memory(self) -> None:
         """See that DBOS keeps names: no content, and nothing that runs when it is read."""

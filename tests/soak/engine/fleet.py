@@ -23,13 +23,13 @@ class Life:
         self.orders = orders
         self.born = time.monotonic()
         command = [sys.executable, "-m", "tests.soak.engine.worker"]
-        with orders.words.open("ab") as said:
+        with orders.words.open("ab") as writer:
             self.process = subprocess.Popen(
                 [*command, msgspec.json.encode(orders).decode()],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
+                stdout=writer,
+                stderr=writer,
             )
 
     @property
@@ -113,5 +113,5 @@ class Fleet:
     def _bear(self) -> Life:
         self._count += 1
         life = Life(Orders(str(self._folder), self._database, f"{self._count:03}", self._runner))
-        self._lives = [one for one in self._lives if one.status is None] + [life]
+        self._lives = [life for life in self._lives if life.status is None] + [life]
         return life

@@ -165,8 +165,8 @@ class Shapes:
     def _symposium(self) -> Shape:
         said = (turn("It is old."), turn("It holds."), verdict("finalize"), synthesis("Yes."))
         moves = {f"~turn.{n}": (self._move(words),) for n, words in enumerate(said, 1)}
-        order = seated(config(panel=("ada", "ben")), self._agent(moves))
-        return self._shape("symposium", None, order.policy)
+        request = seated(config(panel=("ada", "ben")), self._agent(moves))
+        return self._shape("symposium", None, request.policy)
 
     # Limits
 
@@ -195,8 +195,8 @@ class Shapes:
     ) -> Shape:
         budget = budget or RunBudget(usd=1_000_000, tokens=1_000_000, calls=1000)
         plan = Plan(tasks) if tasks else None
-        order = RunRequest(f"Do all of it. {CANARY}", plan, policy, budget)
-        return Shape(name, order, frozenset({ends}))
+        request = RunRequest(f"Do all of it. {CANARY}", plan, policy, budget)
+        return Shape(name, request, frozenset({ends}))
 
     def _policy(
         self, moves: Mapping[str, tuple[ScriptStep, ...]] | None = None, **more: object
@@ -213,9 +213,9 @@ class Shapes:
         everywhere = {"*": tuple(self._move() for _ in range(2))}
         return Scripted({**everywhere, **(moves or {})}, usd=100, tokens=50)
 
-    def _move(self, said: str = "", use: tuple[ToolCall, ...] = ()) -> ScriptStep:
-        said = said or f"{CANARY} {self._random.random()}"
-        return ScriptStep(said, use, milliseconds=self._pause(), usd=70, tokens=20)
+    def _move(self, text: str = "", use: tuple[ToolCall, ...] = ()) -> ScriptStep:
+        text = text or f"{CANARY} {self._random.random()}"
+        return ScriptStep(text, use, milliseconds=self._pause(), usd=70, tokens=20)
 
     def _pause(self) -> int:
         return self._random.randint(0, LONGEST_CALL)

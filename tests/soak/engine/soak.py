@@ -37,9 +37,9 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
     audit = Audit(forum, bench, campaign.evidence, campaign.requests.shapes)
     audit.run()
     takeovers = Takeovers(campaign.evidence, forum.store)
-    found = [one for death in campaign.deaths for one in takeovers.of(death)]
+    deaths = [takeover for death in campaign.deaths for takeover in takeovers.of(death)]
     weather = Weather(campaign.evidence, campaign.deaths, campaign.storms)
-    calm = [one for one in found if weather.is_calm(one)]
+    calm = [takeover for takeover in deaths if weather.is_calm(takeover)]
     violations = [*campaign.violations, *audit.violations]
     return {
         "ok": not violations,
@@ -58,10 +58,12 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
         "tools_repeated": audit.tools_repeated,
         "takeovers": len(calm),
         **_figures("takeover", calm),
-        "takeovers_in_storms": len(found) - len(calm),
-        **_figures("takeover_in_storms", [one for one in found if one not in calm]),
-        "not_taken_over": sum(1 for one in found if one.seconds is None),
-        "slow": [str(one) for one in calm if (one.seconds or 0) > GOAL_SECONDS][:MAX_SHOWN],
+        "takeovers_in_storms": len(deaths) - len(calm),
+        **_figures("takeover_in_storms", [takeover for takeover in deaths if takeover not in calm]),
+        "not_taken_over": sum(1 for takeover in deaths if takeover.seconds is None),
+        "slow": [str(takeover) for takeover in calm if (takeover.seconds or 0) > GOAL_SECONDS][
+            :MAX_SHOWN
+        ],
         "troubles": campaign.troubles,
         "verified": audit.verified,
         "seconds": round(ran, 1),
@@ -71,6 +73,6 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
 
 
 def _figures(name: str, takeovers: Iterable[Takeover]) -> dict[str, float]:
-    seconds = [one.seconds for one in takeovers if one.seconds is not None]
+    seconds = [takeover.seconds for takeover in takeovers if takeover.seconds is not None]
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {f"{name}_{key}": round(percentile(seconds, share), 2) for key, share in shares.items()}

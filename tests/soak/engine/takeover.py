@@ -55,13 +55,15 @@ class Takeovers:
     def of(self, death: Death) -> list[Takeover]:
         """Return what became of everything that the dead was driving, and had not ended."""
         drives = sorted(self._evidence.in_flight(death.life, death.at))
-        found = [
+        takeovers = [
             Takeover(death, drive, self._seconds(drive, death))
             for drive in drives
             if not self._was_over(drive, death) and not self._was_lost(drive, death)
         ]
         # Whoever was only stopped may have come back in time.
-        return [one for one in found if one.seconds is not None or not death.is_stop]
+        return [
+            takeover for takeover in takeovers if takeover.seconds is not None or not death.is_stop
+        ]
 
     def _seconds(self, drive: Drive, death: Death) -> float | None:
         """Measure until the next entry of a task; until a run is driven, which may have none."""

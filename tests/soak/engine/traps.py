@@ -175,11 +175,15 @@ class _TrappedTool:
     def __init__(self, tool: ToolPort, trap: Trap) -> None:
         self._tool, self._trap = tool, trap
 
-    async def invoke(self, deed: ToolInvocation) -> CallReply:
-        self._trap.diary.write("tool+", deed.run, deed.task, deed.step, deed.key)
+    async def invoke(self, invocation: ToolInvocation) -> CallReply:
+        self._trap.diary.write(
+            "tool+", invocation.run, invocation.task, invocation.step, invocation.key
+        )
         self._trap.before(Point.TOOL)
-        reply = await self._tool.invoke(deed)
-        self._trap.diary.write("tool-", deed.run, deed.task, deed.step, deed.key)
+        reply = await self._tool.invoke(invocation)
+        self._trap.diary.write(
+            "tool-", invocation.run, invocation.task, invocation.step, invocation.key
+        )
         self._trap.after(Point.TOOL)
         return reply
 

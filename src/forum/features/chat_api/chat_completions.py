@@ -132,7 +132,7 @@ class ChatFormat(http_responses.AnswerFormat):
         super().__init__(started)
         self._with_usage = usage
         self._id = f"chatcmpl-{started.run}"
-        self._fingerprint = f"fp_{started.desk.staff.roster.digest[:16]}"
+        self._fingerprint = f"fp_{started.tenant.registry.roster.digest[:16]}"
         """Changes with the lanes."""
 
     def whole(self, answered: run_stream.AnsweredRun) -> Completion:

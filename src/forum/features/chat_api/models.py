@@ -73,7 +73,7 @@ async def resolve_requested_model(
 ) -> ModelChoice:
     """Return the choice for a model name, in a thread because the roster may have to be loaded."""
     return await run_in_threadpool(
-        lambda: resolve_model(model, metadata, context.desk.staff.roster)
+        lambda: resolve_model(model, metadata, context.tenant.registry.roster)
     )
 
 
@@ -95,7 +95,7 @@ def _model_not_found(model: str) -> ParameterError:
 
 def list_models(context: RequestContext) -> ChoicesForm:
     """List what can be chosen as a model."""
-    lanes = context.desk.staff.roster.lanes
+    lanes = context.tenant.registry.roster.lanes
     ways = [_model_form(name, what) for name, what in _MODES.items() if _is_offered(context, name)]
     names = [_LANE + lane.name if lane.name in _RESERVED else lane.name for lane in lanes]
     working = [_model_form(name, lane.does) for name, lane in zip(names, lanes, strict=True)]
@@ -104,7 +104,7 @@ def list_models(context: RequestContext) -> ChoicesForm:
 
 def get_model(context: RequestContext) -> ChoiceForm:
     """Return one of them, under the name that the client has for it."""
-    model, roster = context.path_param("model"), context.desk.staff.roster
+    model, roster = context.path_param("model"), context.tenant.registry.roster
     way = model.partition(":")[0]
     if way == REPLAY:
         return _model_form(model, _MODES[REPLAY])
@@ -116,7 +116,7 @@ def get_model(context: RequestContext) -> ChoiceForm:
 
 def _is_offered(context: RequestContext, way: str) -> bool:
     """Return whether a mode is usable: a panel needs at least one configured agent."""
-    return way != PANEL or bool(context.desk.staff.team_settings.agents)
+    return way != PANEL or bool(context.tenant.registry.team_settings.agents)
 
 
 def _model_form(name: str, description: str) -> ChoiceForm:

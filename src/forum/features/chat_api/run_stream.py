@@ -63,7 +63,7 @@ class CompletionUsage:
 class StartedRun:
     """A run that a client waits for."""
 
-    desk: Tenant
+    tenant: Tenant
     run: str
     model: str
     created: int
@@ -87,7 +87,7 @@ async def start_run(
     context: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
 ) -> StartedRun:
     """Submit a run, or verify the replay of a recorded one.  Raises `NoReply`."""
-    tenant, created = context.desk, now() // 1_000_000
+    tenant, created = context.tenant, now() // 1_000_000
     if choice.replay is not None:
         await _check_replay(context, choice.replay)
         return StartedRun(tenant, choice.replay, choice.model, created, replayed=True)
@@ -103,16 +103,16 @@ async def start_run(
             gates=terms.gates,
             panel=panel,
         )
-        return requests.run_request_from_form(form, tenant.staff, context.principal.authority)
+        return requests.run_request_from_form(form, tenant.registry, context.principal.authority)
 
-    order = await tenant.build_run_request(build)
-    run = await tenant.submit(order, context.principal.name, lambda: context.idempotency_key)
+    run_request = await tenant.build_run_request(build)
+    run = await tenant.submit(run_request, context.principal.name, lambda: context.idempotency_key)
     return StartedRun(
-        desk=tenant,
+        tenant=tenant,
         run=run,
         model=choice.model,
         created=created,
-        speaker=_find_answering_task(order) if terms.live else "",
+        speaker=_find_answering_task(run_request) if terms.live else "",
     )
 
 
@@ -123,9 +123,9 @@ def _panel(choice: ModelChoice, terms: Terms) -> requests.PanelAsk | None:
     return terms.panel or requests.PanelAsk() if choice.panel else None
 
 
-def _find_answering_task(order: RunRequest) -> str:
+def _find_answering_task(request: RunRequest) -> str:
     """Return the task whose text is the answer, or "" if it must be checked or combined first."""
-    plan, policy = order.plan, order.policy
+    plan, policy = request.plan, request.policy
     if plan is None or len(plan.tasks) > 1 or policy.roles or policy.tools or policy.verifiers:
         return ""
     return plan.tasks[0].id
@@ -136,7 +136,7 @@ async def _check_replay(context: RequestContext, run: str) -> None:
     # A client with only the submit scope must not read the requests of others.
     if not has_scope(context.principal.scopes, READERS):
         raise ProblemError(ProblemType.FORBIDDEN, "replaying a run requires scope read or audit")
-    forum = context.desk.forum
+    forum = context.tenant.forum
     if (await run_in_threadpool(forum.reads.read_run, run)).outcome is None:
         raise NoReply(run, 409, "run_not_ended", "only a run that has ended can be replayed")
     try:
@@ -176,7 +176,7 @@ async def stream_answer(started: StartedRun) -> AsyncGenerator[str | AnsweredRun
 
     Raises `NoReply`.
     """
-    tenant, ended = started.desk, None
+    tenant, ended = started.tenant, None
     with (
         tenant.log_follower.subscribe(started.run) as news,
         tenant.deltas.subscribe(started.run, news) as deltas,
@@ -204,7 +204,9 @@ def _open_live_text(started: StartedRun) -> "LiveText":
     """
     # A call is recorded before it is made.  If the task has no strand yet, no delta was missed.
     try:
-        has_started = task_strand(started.speaker) in started.desk.forum.store.strands(started.run)
+        has_started = task_strand(started.speaker) in started.tenant.forum.store.strands(
+            started.run
+        )
     except StoreFailed:
         has_started = True
     return LiveText("" if has_started else started.speaker)
@@ -242,10 +244,10 @@ class LiveText:
 
 async def _poll_run(started: StartedRun) -> AnsweredRun | NoReply | None:
     try:
-        ended = await asyncio.to_thread(_read_run_end, started.desk.forum, started.run)
+        ended = await asyncio.to_thread(_read_run_end, started.tenant.forum, started.run)
     except StoreFailed:  # the database restarts; the next poll reads it
         ended = None
-    if ended is None and started.desk.log_follower.closed:
+    if ended is None and started.tenant.log_follower.closed:
         return still_running_error(started.run, "this server is shutting down")
     if started.replayed and isinstance(ended, AnsweredRun):
         return replace(ended, usage=CompletionUsage())  # a replay uses no tokens

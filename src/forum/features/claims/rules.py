@@ -57,19 +57,19 @@ class _ReceiptEvidence(msgspec.Struct, frozen=True):
         tokens = _tokens(f"{receipt.tool} {receipt.arguments}", grammar)
         return cls(receipt.entry, tested, tokens)
 
-    def shows(self, deed: ClaimedAction, said: frozenset[str]) -> bool:
+    def shows(self, action: ClaimedAction, tokens: frozenset[str]) -> bool:
         """Tell whether the receipt supports a claim.
 
         A claim about tests needs a receipt with passed and no failed tests; any other claim must
         share a name with the tool call: a file, a program, a recipient.
         """
-        return self.tested if deed is ClaimedAction.TESTS else not self.tokens.isdisjoint(said)
+        return self.tested if action is ClaimedAction.TESTS else not self.tokens.isdisjoint(tokens)
 
 
 def _tokens(text: str, grammar: Grammar) -> frozenset[str]:
-    found: set[str] = set()
+    tokens: set[str] = set()
     for match in _TOKEN.finditer(text[:MAX_READ_BYTES]):
         # A claim may name a file without the folder that the tool call names, or the reverse.
         token = match.group().casefold().strip("./-")
-        found.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
-    return frozenset(found - grammar.generic_words)
+        tokens.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
+    return frozenset(tokens - grammar.generic_words)

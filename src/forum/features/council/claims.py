@@ -82,11 +82,11 @@ class ClaimRegister(msgspec.Struct):
         """
         before = len(self.claims)
         # The numbering of claims is visible to readers and must not reveal the seats.
-        order = shuffle_by_seed(ballots, seed, "claims")
-        for seat in order:
+        shuffled = shuffle_by_seed(ballots, seed, "claims")
+        for seat in shuffled:
             for stated in ballots[seat].claims:
                 self._add_claim(seat, stated, position(ballots[seat].answer))
-        for seat in order:
+        for seat in shuffled:
             for name in ballots[seat].supports:
                 self._add_support(seat, name)
             for attack in ballots[seat].attacks:

@@ -137,7 +137,7 @@ def _share(value: str) -> float:
 
 
 panel_options = common_options.collect_options(
-    "chairs",
+    "panel_options",
     PanelOptions,
     click.option(
         "--seats",
@@ -255,7 +255,7 @@ output_options = common_options.collect_options(
 def ask(
     question: str | None,
     *,
-    chairs: PanelOptions,
+    panel_options: PanelOptions,
     files: SymposiumFileOptions,
     agents: submit_options.AgentOptions,
     limits: submit_options.LimitOptions,
@@ -280,7 +280,7 @@ def ask(
     its panel asks are told); 2 usage; 5 budget or time used up; 8 a council is split: no answer
     has a majority of the seats; 9 a council is blocked by an objection.
     """
-    if chairs.models is not None and not _split_names(chairs.models):
+    if panel_options.models is not None and not _split_names(panel_options.models):
         raise click.UsageError("--models: name agents of forum.toml; without it all are asked")
     if files.config and files.protocol == Protocol.COUNCIL:
         raise click.UsageError("--config: it is that of a symposium; leave out --protocol council")
@@ -288,27 +288,27 @@ def ask(
         reject_set_options(
             files, ("selector_script", "output"), "only of a symposium; add --protocol symposium"
         )
-        council, subject = chairs.build_council(), _read_subject(chairs.about)
-        order = submit_options.panel_run_request(
+        council, subject = panel_options.build_council(), _read_subject(panel_options.about)
+        request = submit_options.panel_run_request(
             _ask_about(subject, question, lambda: _read_question(question)),
             council,
             agents,
             limits,
             common_options.current_settings(),
         )
-        _run_session(replace(order, about=subject), None, how)
+        _run_session(replace(request, about=subject), None, how)
         return
-    reject_set_options(chairs, _COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
+    reject_set_options(panel_options, _COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
     if files.output and how.detach:
         raise click.UsageError(
             "--output: nobody would write it; when the session has ended: "
             "forum deliberate export RUN --output DIR"
         )
-    subject = _read_subject(chairs.about)
-    order = _symposium_run_request(question, chairs, files, agents, limits, subject)
-    order = replace(order, about=subject)
-    with _reserved_folder(files.output, order.policy) as folder:
-        _run_session(order, folder, how)
+    subject = _read_subject(panel_options.about)
+    request = _symposium_run_request(question, panel_options, files, agents, limits, subject)
+    request = replace(request, about=subject)
+    with _reserved_folder(files.output, request.policy) as folder:
+        _run_session(request, folder, how)
 
 
 @contextmanager
@@ -331,7 +331,7 @@ def _reserved_folder(output: Path | None, policy: Policy) -> Iterator[Path | Non
 
 def _symposium_run_request(
     question: str | None,
-    chairs: PanelOptions,
+    panel_options: PanelOptions,
     files: SymposiumFileOptions,
     agents: submit_options.AgentOptions,
     limits: submit_options.LimitOptions,
@@ -341,14 +341,14 @@ def _symposium_run_request(
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
         problem = _ask_about(subject, question, lambda: _read_question(question, paths=True))
-        ask = chairs.to_panel_ask(Protocol.SYMPOSIUM)
+        ask = panel_options.to_panel_ask(Protocol.SYMPOSIUM)
         budget = limits.apply_limits(RunBudget())
         panel = submit_options.as_usage_error(
             lambda: requests.symposium_from_form(ask, problem, budget)
         )
     else:
         reject_set_options(
-            chairs, ("seats", "models", "rounds"), "the config of a symposium says that"
+            panel_options, ("seats", "models", "rounds"), "the config of a symposium says that"
         )
         panel = load_session_files().read_panel(files.config)
         problem = panel.config["problem_statement"]
@@ -408,13 +408,13 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> None:
-    submit_options.reject_unusable_agents(order.policy, None, here=not how.detach)
+def _run_session(request: RunRequest, folder: Path | None, how: OutputOptions) -> None:
+    submit_options.reject_unusable_agents(request.policy, None, here=not how.detach)
     with common_options.open_forum() as forum:
         forum.keys.initialise()
 
         def begin() -> str:
-            run = submit_options.as_usage_error(lambda: forum.runs.submit(order))
+            run = submit_options.as_usage_error(lambda: forum.runs.submit(request))
             if folder is not None:
                 _save_at_start(forum, run, folder)
             return run

@@ -109,12 +109,14 @@ async def deliberate(call: tool_calls.McpCallContext, ask: DeliberateAsk) -> res
 
     def submit() -> str:
         if ask.script is not None or ask.provider is not None:
-            order = _scripted_request(caller, ask, form)
+            request = _scripted_request(caller, ask, form)
             played = msgspec.structs.replace(ask, wait=True)
-            return tool_calls.submit_request(caller, order, arguments.without_wait(played), ask.key)
+            return tool_calls.submit_request(
+                caller, request, arguments.without_wait(played), ask.key
+            )
         subject = requests.read_subject(caller.forum, form, caller.scopes)
-        order = requests.run_request_from_form(form, caller.staff, caller.authority, subject)
-        return tool_calls.submit_request(caller, order, form, ask.key)
+        request = requests.run_request_from_form(form, caller.registry, caller.authority, subject)
+        return tool_calls.submit_request(caller, request, form, ask.key)
 
     run = await tool_calls.run_prepared(call, submit)
     if ask.wait:
@@ -152,8 +154,8 @@ def _scripted_request(caller: McpCaller, ask: DeliberateAsk, form: requests.AskF
     panel, agents = load_protocol(KINDS, Protocol.SYMPOSIUM).play_script(
         drafted, form.request, ask.script, ask.selector_script
     )
-    order = RunRequest(form.request, None, Policy(agents=agents), budget)
-    return caller.staff.decide(order, caller.authority, panel=panel)
+    request = RunRequest(form.request, None, Policy(agents=agents), budget)
+    return caller.registry.decide(request, caller.authority, panel=panel)
 
 
 TOOLS: Sequence[ToolDeclaration] = (

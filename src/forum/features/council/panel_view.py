@@ -161,7 +161,7 @@ def _revealed_ballots(view: RunView) -> list[SpokenTurn]:
     ]
     return [
         SpokenTurn(f"seat {seat}, round {number}", _ballot_text(ballot))
-        for number, seat, ballot in sorted(cast, key=lambda one: one[:2])
+        for number, seat, ballot in sorted(cast, key=lambda item: item[:2])
         if is_over or number in revealed
     ]
 

@@ -55,8 +55,8 @@ def run_agent(base_url: str, api_key: str, tell: Callable[[str], None]) -> None:
             for call in reply["tool_calls"]:
                 topic = msgspec.json.decode(call["function"]["arguments"])["topic"]
                 tell(f"{turn:>2}  {reply['content']} look_up({topic!r})")
-                found = f"Travellers should know three things about {topic}."
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": found})
+                findings = f"Travellers should know three things about {topic}."
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": findings})
 
 
 def _is_stand_in(client: httpx2.Client, base_url: str) -> bool:

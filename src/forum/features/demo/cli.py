@@ -256,7 +256,7 @@ def _panel_lines(sitting: "PanelDemoResult", keep: Path | None) -> Iterator[str]
     yield ""
     for forgery in sitting.forgeries:
         mark, color = ("✓", "green") if forgery.caught else ("✗", "red")
-        by = f"{forgery.told}: {', '.join(forgery.by)}" if forgery.caught else "NOT NOTICED"
+        by = f"{forgery.meaning}: {', '.join(forgery.by)}" if forgery.caught else "NOT NOTICED"
         yield f"{style(mark, fg=color)} {forgery.does}"
         for line in textwrap.wrap(by, columns - 4, break_on_hyphens=False):
             yield f"    {line}"

@@ -471,8 +471,8 @@ def _break_look_up(scene: TamperScene) -> None:
 
 def _accept(scene: TamperScene, request: str) -> str:
     """Submit a request that no worker drives."""
-    order = RunRequest(request, budget=RunBudget(usd=1_000_000))
-    run = scene.forum.runs.submit(order, ticket=IdempotencyKey(request, "0" * 64))
+    run_request = RunRequest(request, budget=RunBudget(usd=1_000_000))
+    run = scene.forum.runs.submit(run_request, idempotency_key=IdempotencyKey(request, "0" * 64))
     scene.forum.log.publish()
     return run
 

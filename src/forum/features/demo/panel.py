@@ -47,7 +47,7 @@ class ForgeryResult:
     does: str
     caught: bool
     by: tuple[str, ...]
-    told: str
+    meaning: str
     """What the findings mean."""
 
 
@@ -152,7 +152,7 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
     problems = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
     caught = any(problem.startswith(fraud.by) for problem in problems)
     return ForgeryResult(
-        name=fraud.name, does=fraud.does, caught=caught, by=problems, told=fraud.told
+        name=fraud.name, does=fraud.does, caught=caught, by=problems, meaning=fraud.meaning
     )
 
 
@@ -230,7 +230,7 @@ class _ForgeryCase:
     forge: Callable[[Forum, str], Trust]
     by: str
     """Prefix of the findings that must detect it."""
-    told: str
+    meaning: str
 
 
 _FORGERY_CASES = (
@@ -239,13 +239,13 @@ _FORGERY_CASES = (
         does="somebody changes a sealed ballot in the database",
         forge=_change_ballot,
         by="body",
-        told="the ballot is not the one that was sealed",
+        meaning="the ballot is not the one that was sealed",
     ),
     _ForgeryCase(
         name="rewrite",
         does="the operator rewrites reply and ballot, all hashes right, and signs again",
         forge=_rewrite_all,
         by="session",
-        told="every hash is right, but the vote does not follow from the ballots",
+        meaning="every hash is right, but the vote does not follow from the ballots",
     ),
 )

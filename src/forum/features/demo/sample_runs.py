@@ -60,9 +60,9 @@ def _say(text: str, milliseconds: int, tokens: int = 900, cents: float = 0.4) ->
 
 def _council() -> RunRequest:
     """Return the council of the demo by the rules of today, with an attack on what it rejects."""
-    order = build_council_request()
-    panel = cast(Council, order.policy.panel)
-    fir = cast(Scripted, order.policy.agents["fir"])
+    request = build_council_request()
+    panel = cast(Council, request.policy.panel)
+    fir = cast(Scripted, request.policy.agents["fir"])
     first, second = fir.moves
     ballot = {
         "answer": "5 cents",
@@ -73,14 +73,14 @@ def _council() -> RunRequest:
         ],
         "decides": "adding up both prices",
     }
-    said = msgspec.structs.replace(fir.moves[second][0], say=msgspec.json.encode(ballot).decode())
-    fir = msgspec.structs.replace(fir, moves={first: fir.moves[first], second: (said,)})
+    move = msgspec.structs.replace(fir.moves[second][0], say=msgspec.json.encode(ballot).decode())
+    fir = msgspec.structs.replace(fir, moves={first: fir.moves[first], second: (move,)})
     policy = msgspec.structs.replace(
-        order.policy,
-        agents=order.policy.agents | {"fir": fir},
+        request.policy,
+        agents=request.policy.agents | {"fir": fir},
         panel=msgspec.structs.replace(panel, version=COUNCIL_VERSION),
     )
-    return replace(order, policy=policy)
+    return replace(request, policy=policy)
 
 
 def _brief_with_gate() -> RunRequest:

@@ -99,10 +99,10 @@ def _build_run_request(request: str, url: str, settings: Settings) -> RunRequest
         context_tokens=CONTEXT_TOKENS,
     )
     policy = Policy(agents={"": chat}, call_milliseconds=_CALL_MILLISECONDS, retries=1)
-    order = RunRequest(request, None, policy, RunBudget(calls=40, milliseconds=600_000))
+    run_request = RunRequest(request, None, policy, RunBudget(calls=40, milliseconds=600_000))
     # The demo shows the steps of a team, whatever its small model gains from them.
     planner = Planner(settings, any_model=True)
-    return planner.decide(order, CallerAuthority.OPERATOR, team=True)
+    return planner.decide(run_request, CallerAuthority.OPERATOR, team=True)
 
 
 def _list_model_calls(state: Run) -> tuple[DemoModelCall, ...]:

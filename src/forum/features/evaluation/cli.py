@@ -178,9 +178,13 @@ class _EvalSetup:
         self._settings = common_options.current_settings()
         self._planner = planning.Planner(self._settings)
         self.budget = budget
-        known = self._planner.team_settings
-        programs = dict(submit_options.parse_named_agent(wish) for wish in agents if "=" in wish)
-        self._agents: dict[str, Agent] = known.agents | programs
+        team_settings = self._planner.team_settings
+        programs = dict(
+            submit_options.parse_named_agent(named_agent)
+            for named_agent in agents
+            if "=" in named_agent
+        )
+        self._agents: dict[str, Agent] = team_settings.agents | programs
         self._alone = {name: self._find(name) for name in (w.partition("=")[0] for w in agents)}
         names = (*self._alone, *((evaluation.TEAM,) if team else ()))
         if not 0 < len(names) <= evaluation.MAX_CONFIGURATIONS or len(set(names)) < len(names):
@@ -196,7 +200,7 @@ class _EvalSetup:
     def _find(self, name: str) -> Agent:
         agent = self._agents.get("" if name == DEFAULT_AGENT else name)
         if agent is None:
-            listed = ", ".join(sorted(known or DEFAULT_AGENT for known in self._agents)) or "none"
+            listed = ", ".join(sorted(name or DEFAULT_AGENT for name in self._agents)) or "none"
             raise click.UsageError(
                 f"--agent {name}: forum.toml has no such agent (it has: {listed}); "
                 "for a program write NAME=PROGRAM"
@@ -210,8 +214,8 @@ class _EvalSetup:
             for number, case in enumerate(cases, 1)
             for name in self.names
         }
-        for order in {name: order for (_, name), order in orders.items()}.values():
-            submit_options.reject_unusable_agents(order.policy, order.plan, here=True)
+        for request in {name: run_request for (_, name), run_request in orders.items()}.values():
+            submit_options.reject_unusable_agents(request.policy, request.plan, here=True)
         return [
             EvalJob(number, case, name, again, orders[number, name])
             for again in range(1, repeat + 1)
@@ -221,21 +225,21 @@ class _EvalSetup:
 
     def _decide(self, case: evaluation.EvalCase, name: str) -> RunRequest:
         """Return what a configuration carries out for a case."""
-        known = self._planner.team_settings
-        policy = Policy(tools=known.tools, servers=known.servers)
+        team_settings = self._planner.team_settings
+        policy = Policy(tools=team_settings.tools, servers=team_settings.servers)
         team = name == evaluation.TEAM
         if team:
             if not self._agents:
                 raise click.UsageError("--team: name agents in forum.toml, or with --agent")
-            policy = msgspec.structs.replace(policy, agents=self._agents, roles=known.roles)
+            policy = msgspec.structs.replace(policy, agents=self._agents, roles=team_settings.roles)
         else:
             policy = msgspec.structs.replace(policy, agents={"": self._alone[name]})
-        order = RunRequest(
+        request = RunRequest(
             case.request, None, planning.pin_tools(policy, self._settings), self.budget
         )
         operator = planning.CallerAuthority.OPERATOR
         return submit_options.as_usage_error(
-            lambda: self._planner.decide(order, operator, lane=case.lane, team=team)
+            lambda: self._planner.decide(request, operator, lane=case.lane, team=team)
         )
 
     def pick_judge(self, cases: tuple[evaluation.EvalCase, ...]) -> EvalJudge | None:
@@ -249,7 +253,7 @@ class _EvalSetup:
         agent = self._find(name or DEFAULT_AGENT)
         mine = [n for n, other in self._alone.items() if models_of(other) & models_of(agent)]
         if evaluation.TEAM in self.names:
-            order = self._decide(cases[0], evaluation.TEAM)
-            if not role_assignment.is_independent(order.policy, Role.VALIDATOR):
+            request = self._decide(cases[0], evaluation.TEAM)
+            if not role_assignment.is_independent(request.policy, Role.VALIDATOR):
                 mine.append(evaluation.TEAM)
         return EvalJudge(name, agent, self.budget, tuple(mine))

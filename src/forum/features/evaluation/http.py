@@ -26,13 +26,13 @@ class EvaluationsAsk(Struct, frozen=True, forbid_unknown_fields=True):
 def list_evaluations(context: RequestContext) -> schemas.EvaluationsPage:
     """List evaluations, the newest first."""
     ask: EvaluationsAsk = context.query
-    evaluations = EvaluationOperations(context.desk.forum)
+    evaluations = EvaluationOperations(context.tenant.forum)
     return schemas.evaluations_page(evaluations.list_evaluations(ask.cursor or None, ask.limit))
 
 
 def get_evaluation(context: RequestContext) -> schemas.EvaluationForm:
     """Return the recorded report of an evaluation, compared with what its runs say."""
-    evaluations, run = EvaluationOperations(context.desk.forum), context.path_param("run")
+    evaluations, run = EvaluationOperations(context.tenant.forum), context.path_param("run")
     report = evaluations.read_report(run)
     check = evaluations.check_report(report, MAX_RECOMPUTED_PLAYS)
     return schemas.evaluation_form(report, check, evaluations.read_cases(run))

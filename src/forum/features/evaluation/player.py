@@ -49,7 +49,7 @@ class EvalJob:
     case: evaluation.EvalCase
     configuration: str
     repeat: int
-    order: RunRequest
+    run_request: RunRequest
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class EvalPlayer:
 
     def _submit(self, job: EvalJob) -> None:
         try:
-            run = self.forum.runs.submit(job.order)
+            run = self.forum.runs.submit(job.run_request)
         except LimitReached as error:
             self._skip(job, str(error))
             return

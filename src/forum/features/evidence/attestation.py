@@ -83,9 +83,9 @@ def encode_pae(payload_type: str, payload: bytes) -> bytes:
 
 def make_statement(manifest_digest: str, report: PackReport) -> Statement:
     """Return the statement about a pack; its time is the end of the period."""
-    found = asdict(report.check) if report.check else {}
+    check = asdict(report.check) if report.check else {}
     properties = tuple(
-        f"FORUM_{name}_{claim.state}".upper().replace(" ", "_") for name, claim in found.items()
+        f"FORUM_{name}_{claim.state}".upper().replace(" ", "_") for name, claim in check.items()
     )
     return Statement(
         type=STATEMENT_TYPE,

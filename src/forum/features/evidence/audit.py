@@ -375,12 +375,12 @@ class _PackAudit:
         """Return the witnesses that the page in a pack may name and the reader does not know."""
         if not self._pack.is_old or self._trust.policy is None:
             return []
-        known = set(self._trust.policy.witness_keys)
-        return [key.name for key in self._read_policy().witness_keys if key not in known]
+        keys = set(self._trust.policy.witness_keys)
+        return [key.name for key in self._read_policy().witness_keys if key not in keys]
 
     def _first_changed_line(self, computed: bytes) -> str:
-        found = self._pack.read(pack_file.ENTRY_LIST).split(b"\r\n")
-        for line, (a, b) in enumerate(zip_longest(found, computed.split(b"\r\n")), 1):
+        packed = self._pack.read(pack_file.ENTRY_LIST).split(b"\r\n")
+        for line, (a, b) in enumerate(zip_longest(packed, computed.split(b"\r\n")), 1):
             if a != b:
                 return f"line {line}"
         return "line ends"
@@ -391,12 +391,12 @@ class _PackAudit:
         if data == computed:
             return
         try:
-            found = msgspec.json.decode(data)
+            packed = msgspec.json.decode(data)
         except (msgspec.MsgspecError, UnicodeError) as error:
             self._add(PackProblem.FIGURE_CHANGED, "report.json", str(error))
             return
         before = len(self._findings)
-        for row, there, here in _differences("", found, msgspec.json.decode(computed)):
+        for row, there, here in _differences("", packed, msgspec.json.decode(computed)):
             problem = PackProblem.FIGURE_CHANGED
             if row.startswith(("sample", "bundles")):
                 problem = PackProblem.SAMPLE_CHANGED
@@ -407,12 +407,12 @@ class _PackAudit:
             self._add(PackProblem.FIGURE_CHANGED, "report.json", "it is not in its canonical form")
 
     def _compare_page(self, report: PackReport) -> None:
-        found = self._pack.read(pack_file.PAGE)
+        packed = self._pack.read(pack_file.PAGE)
         computed = draw_old_page(report).encode()
-        if found == computed:
+        if packed == computed:
             return
         row = "report.html"
-        theirs = found.decode(errors="replace").split("\n")
+        theirs = packed.decode(errors="replace").split("\n")
         for number, (there, here) in enumerate(
             zip_longest(theirs, computed.decode().split("\n"), fillvalue=""), 1
         ):
@@ -430,21 +430,21 @@ class _PackAudit:
             self._add(PackProblem.MAP_CHANGED, error.what, error.why)
             return
         for control_map in maps:
-            name, known = control_map.name, known_maps.get(control_map.name)
-            if known is None:
+            name, own_map = control_map.name, known_maps.get(control_map.name)
+            if own_map is None:
                 if namesake := find_namesake(control_map, known_maps.values()):
                     detail = f"it has the title or a number of the source of map {namesake}"
                     self._add(PackProblem.MAP_CHANGED, f"map {name}", detail)
                 self._not_checked.append(f"the text of map {name}, unknown to this program")
                 continue
-            if known.version != control_map.version:
+            if own_map.version != control_map.version:
                 # Otherwise its maker could soften a text, and call that another version.
                 detail = "this program knows no such version of this map"
                 self._add(PackProblem.MAP_CHANGED, f"map {name}", detail)
                 continue
-            if control_map == known:
+            if control_map == own_map:
                 self._compared_maps.append(name)
-            pairs = [msgspec.json.decode(encode_map(m)) for m in (control_map, known)]
+            pairs = [msgspec.json.decode(encode_map(m)) for m in (control_map, own_map)]
             for row, there, here in _differences(f"map {name}", *pairs):
                 detail = f"the pack says {there}; the map of this version says {here}"
                 self._add(PackProblem.MAP_CHANGED, row, detail)

@@ -124,14 +124,14 @@ def read_map(data: bytes, place: str, kinds: Kinds) -> ControlMap:
         control_map = msgspec.toml.decode(data, type=ControlMap)
     except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
         raise Malformed(f"map {place}", str(error)) from None
-    known = _OWN_QUERIES | {query.id for query in control_map.queries}
+    query_ids = _OWN_QUERIES | {query.id for query in control_map.queries}
     if doubled := [query.id for query in control_map.queries if query.id in _OWN_QUERIES]:
         raise Malformed(f"map {place}", f"query {doubled[0]} exists already; choose another id")
     for query in control_map.queries:
         for why in _find_faults(query, kinds):
             raise Malformed(f"map {place}", f"query {query.id}: {why}")
     for row in control_map.rows:
-        if unknown := [name for name in row.figures if name not in known]:
+        if unknown := [name for name in row.figures if name not in query_ids]:
             raise Malformed(f"map {place}", f"row {row.id}: there is no query {unknown[0]}")
     ids = [row.id for row in control_map.rows]
     if len(ids) != len(set(ids)):
@@ -168,10 +168,10 @@ def title_marks(title: str) -> set[str]:
     return {"".join(_find_words(title.lower())), *_find_numbers(title)}
 
 
-def find_namesake(control_map: ControlMap, known: Iterable[ControlMap]) -> str | None:
+def find_namesake(control_map: ControlMap, maps: Iterable[ControlMap]) -> str | None:
     """Return the name of a known map of the same source, of which this one is no version."""
     marks = title_marks(control_map.title)
-    return next((each.name for each in known if marks & title_marks(each.title)), None)
+    return next((each.name for each in maps if marks & title_marks(each.title)), None)
 
 
 def apply_map(row: MapRow, figures: dict[str, Figure]) -> RowResult:

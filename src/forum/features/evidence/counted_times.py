@@ -59,9 +59,9 @@ class CountedTimes:
         self.seen = tuple(_read_seen_time(note, policy) for note in part.seen)
         self.end = _read_seen_time(part.end, policy)
         sizes = [part.first, *(parse_checkpoint(note).size for note in (*part.seen, part.end))]
-        known = [(size, time) for size, time in zip(sizes, self.all, strict=True) if time]
-        self._sizes = [size for size, _ in known]
-        self._times = [time for _, time in known]
+        dated = [(size, time) for size, time in zip(sizes, self.all, strict=True) if time]
+        self._sizes = [size for size, _ in dated]
+        self._times = [time for _, time in dated]
         # A witness whose clock was wrong for a while cannot date an entry before what it follows.
         self._floors = list(accumulate(self._times, max, initial=0))
 

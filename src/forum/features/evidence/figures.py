@@ -81,10 +81,10 @@ class FigureTally:
         query, members = self.query, item.members
         is_unknown = False
         for condition in query.where:
-            told = members.get(condition.member)
-            if isinstance(told, Unknown):
+            value_of_member = members.get(condition.member)
+            if isinstance(value_of_member, Unknown):
                 is_unknown = True
-            elif (_text(told) in condition.values) == condition.negated:
+            elif (_text(value_of_member) in condition.values) == condition.negated:
                 return
         self._is_unknown = self._is_unknown or is_unknown
         value = 1 if query.measure is Measure.COUNT else _int(members, query)

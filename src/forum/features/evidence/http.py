@@ -48,7 +48,7 @@ def create_evidence(context: endpoints.RequestContext) -> Response:
     )
     page = build_page().encode()
     with hold_check_lock():
-        evidence = EvidenceOperations(context.desk.forum)
+        evidence = EvidenceOperations(context.tenant.forum)
         pack = evidence.make_pack(request, page, context.principal.name, SIGNER_TIMEOUT_S)
     name = f"evidence-{pack.report.since[:10]}-{pack.report.until[:10]}.zip"
     headers = {**endpoints.NO_STORE, "Content-Disposition": f'attachment; filename="{name}"'}

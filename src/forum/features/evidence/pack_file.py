@@ -148,9 +148,9 @@ class PackReader:
         fixed = _FIXED | {PAGE} if self.is_old else _FIXED
         if missing := fixed - self.names:
             raise Malformed("pack", f"{min(missing)} is missing")
-        known = (_MAP, _BUNDLE, _PAST) if self.is_old else (_MAP, _BUNDLE, _PAST, _SEEN)
+        names = (_MAP, _BUNDLE, _PAST) if self.is_old else (_MAP, _BUNDLE, _PAST, _SEEN)
         for name in sorted(self.names - fixed - {START}):
-            if not any(matches(name) for matches in known):
+            if not any(matches(name) for matches in names):
                 raise Malformed("pack", f"{name[:80]!r} is a file of no known kind")
 
     def read(self, name: str) -> bytes:
@@ -251,8 +251,12 @@ class PackReader:
         )
         if manifest.files != there:
             listed = {line.name: line for line in manifest.files}
-            found = {line.name: line for line in there}
-            names = [n for n in sorted({*listed, *found}) if listed.get(n) != found.get(n)]
+            lines_by_name = {line.name: line for line in there}
+            names = [
+                n
+                for n in sorted({*listed, *lines_by_name})
+                if listed.get(n) != lines_by_name.get(n)
+            ]
             raise Malformed("pack", f"{(names or ['a file'])[0]} is not as the manifest lists it")
         return manifest
 

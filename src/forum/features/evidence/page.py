@@ -265,17 +265,17 @@ def _render(origin: str, span: str, parts: Iterable[str], style: str, mark: str)
     )
 
 
-def _reveal(told: _Told) -> _Told:
+def _reveal(form: _Told) -> _Told:
     """Return a copy in which no text has a hidden character, wherever on the page it will stand."""
-    return msgspec.convert(_reveal_texts(msgspec.to_builtins(told)), type(told))
+    return msgspec.convert(_reveal_texts(msgspec.to_builtins(form)), type(form))
 
 
-def _reveal_texts(told: Any) -> Any:  # noqa: ANN401  any JSON value
-    if isinstance(told, str):
-        return escape_hidden(told)
-    if isinstance(told, dict):
-        return {name: _reveal_texts(value) for name, value in told.items()}
-    return [_reveal_texts(value) for value in told] if isinstance(told, list | tuple) else told
+def _reveal_texts(node: Any) -> Any:  # noqa: ANN401  any JSON value
+    if isinstance(node, str):
+        return escape_hidden(node)
+    if isinstance(node, dict):
+        return {name: _reveal_texts(value) for name, value in node.items()}
+    return [_reveal_texts(value) for value in node] if isinstance(node, list | tuple) else node
 
 
 def _text(text: str) -> str:

@@ -42,7 +42,7 @@ def check_media(content_type: str, encoding: str) -> str:
     """
     if encoding.strip().lower() not in ("", "identity"):
         raise refuse_body(f"its Content-Encoding is {show_name(encoding)}; send it without")
-    charsets = [found.strip('"').lower() for found in _CHARSET.findall(content_type)]
+    charsets = [charset.strip('"').lower() for charset in _CHARSET.findall(content_type)]
     if content_type.lower().count("charset") != len(charsets) or not _UTF8.issuperset(charsets):
         raise refuse_body("its charset is not utf-8; send it as application/json")
     return content_type.partition(";")[0].strip().lower()

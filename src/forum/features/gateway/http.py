@@ -196,7 +196,7 @@ class GatewayExtension(ServerExtension):
                 stack.callback(closing.cancel)
             yield
 
-    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  as in the protocol
+    def endpoints(self, authenticator: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  as in the protocol
         """Return one endpoint for each provider and method."""
         return tuple(
             self._endpoint(provider, prefix, method)
@@ -206,7 +206,7 @@ class GatewayExtension(ServerExtension):
 
     def _endpoint(self, provider: ApiProvider, prefix: str, method: str) -> Endpoint:
         async def handle(context: RequestContext) -> Response:
-            gateway = self._gateways[id(context.desk)]
+            gateway = self._gateways[id(context.tenant)]
             return _RelayedResponse(gateway, context, provider, prefix)
 
         return Endpoint(

@@ -324,9 +324,9 @@ class McpGateway:
             # Later versions of the protocol have no greeting: each request says who asks.
             params = message.get("params")
             meta = params.get("_meta") if isinstance(params, dict) else None
-            known = {} if not isinstance(meta, dict) else meta
+            members = {} if not isinstance(meta, dict) else meta
             self._listing = asyncio.create_task(
-                self._ask_tools({n: v for n, v in known.items() if n != "progressToken"})
+                self._ask_tools({n: v for n, v in members.items() if n != "progressToken"})
             )
         listing = self._listing
         try:
@@ -354,15 +354,15 @@ class McpGateway:
             params = {**params, "cursor": cursor}
         else:
             raise ValueError(f"it has more than {_MAX_LIST_PAGES} pages")
-        found = read_tool_list(tools)
-        await self._record_tools(found, tools)
-        self._pin.check(found)
-        self._tools = found
-        return found
+        tool_list = read_tool_list(tools)
+        await self._record_tools(tool_list, tools)
+        self._pin.check(tool_list)
+        self._tools = tool_list
+        return tool_list
 
-    async def _record_tools(self, found: ToolList, tools: list[object]) -> None:
+    async def _record_tools(self, tool_list: ToolList, tools: list[object]) -> None:
         """Record the list with its digest, before it is compared with the pinned one."""
-        data = json.dumps({"digest": found.digest, "tools": tools}).encode()
+        data = json.dumps({"digest": tool_list.digest, "tools": tools}).encode()
         body, cut = cut_body("output", data, "application/json")
         facts = report_kinds.ReportStepFacts(
             op=report_kinds.Operation.STEP,
@@ -555,9 +555,9 @@ class McpGateway:
         result = message["result"]
         listed = result.get("tools") if isinstance(result, dict) else None
         try:
-            found = read_tool_list(listed if isinstance(listed, list) else [None])
-            known = await self._list_tools(request)
-            self._pin.check_part(known, found)
+            part = read_tool_list(listed if isinstance(listed, list) else [None])
+            whole = await self._list_tools(request)
+            self._pin.check_part(whole, part)
         except ToolsChanged as error:
             await self._send_client(_protocol_error(request["id"], str(error)))
             raise
@@ -693,8 +693,8 @@ def _is_id(value: object) -> bool:
 def _find_id(line: Line) -> object:
     """Return the id of a refused message, as far as it can be read; None otherwise."""
     message = _parse(line)
-    found = message.get("id") if isinstance(message, dict) else None
-    return found if _is_id(found) else None
+    id_ = message.get("id") if isinstance(message, dict) else None
+    return id_ if _is_id(id_) else None
 
 
 def _parse(line: Line) -> object:

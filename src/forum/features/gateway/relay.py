@@ -80,8 +80,8 @@ class GatewayRequest:
 
     def header(self, name: bytes) -> str:
         """Return the headers of a name, separated by commas, or an empty string."""
-        found = (bytes(value) for key, value in self.scope["headers"] if key.lower() == name)
-        return b", ".join(found).decode("latin-1").strip()
+        values = (bytes(value) for key, value in self.scope["headers"] if key.lower() == name)
+        return b", ".join(values).decode("latin-1").strip()
 
 
 class ClientLeft(Exception):
@@ -152,55 +152,55 @@ class Relay:
 
     async def _relay(self, request: GatewayRequest, body: bytes, run: RelayedRun) -> None:
         route = routes.find_route(request.provider, request.method, request.path)
-        exchange = _Exchange(
+        http_exchange = _Exchange(
             relay=self, request=request, route=route, run=run, span=run.new_span(),
             began=self._clock(),
         )  # fmt: skip
         free = self._is_free(request.provider)
-        watch = asyncio.create_task(exchange.watch_client())
+        watch = asyncio.create_task(http_exchange.watch_client())
         try:
             run.check_open()
             _check_plain(request.path)
             size, url = len(body), self.addresses[request.provider].url
-            read = await exchange.read_parts(body)
+            read = await http_exchange.read_parts(body)
             planned = partial(plan_call, route, read, run, self.prices, url=url, free=free)
             plan = await run_by_size(size, planned)
             if route.operation is routes.ApiOperation.FREE:
-                await exchange.make_free_call(plan)
+                await http_exchange.make_free_call(plan)
                 return
-            run.check_repeats(await run_by_size(size, partial(exchange.digest, read)))
-            plan, call = await self._begin(exchange, plan)
+            run.check_repeats(await run_by_size(size, partial(http_exchange.digest, read)))
+            plan, call = await self._begin(http_exchange, plan)
         except refusals.CallRefused as refusal:
-            await exchange.refuse(refusal, body)
+            await http_exchange.refuse(refusal, body)
             return
         except errors.WorkerLost as error:
-            await exchange.send_error(503, "busy", str(error))
+            await http_exchange.send_error(503, "busy", str(error))
         except errors.ForumError:
             # Nothing was sent.  The SDKs try again after this status, which is right here.
-            await exchange.send_error(503, "ledger", "the ledger cannot be written now")
+            await http_exchange.send_error(503, "ledger", "the ledger cannot be written now")
             raise
         else:
-            await exchange.make_call(plan, call)
+            await http_exchange.make_call(plan, call)
         finally:
             watch.cancel()
 
-    async def _begin(self, exchange: "_Exchange", plan: CallPlan) -> tuple[CallPlan, OpenCall]:
+    async def _begin(self, http_exchange: "_Exchange", plan: CallPlan) -> tuple[CallPlan, OpenCall]:
         """Reserve and record a call; with a lower output limit if only a shared cap needs one."""
-        run, size = exchange.run, len(plan.body)
+        run, size = http_exchange.run, len(plan.body)
         try:
-            bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
-            return plan, await run.begin(exchange.begin_facts(plan), bodies)
+            bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
+            return plan, await run.begin(http_exchange.begin_facts(plan), bodies)
         except refusals.CallRefused as refusal:
             if refusal.left is None or plan.request.output_limit is not None:
                 raise
-            left, address = refusal.left, self.addresses[exchange.request.provider]
+            left, address = refusal.left, self.addresses[http_exchange.request.provider]
         planned = partial(
-            plan_call, exchange.route, plan.request, run, self.prices, url=address.url,
+            plan_call, http_exchange.route, plan.request, run, self.prices, url=address.url,
             free=address.is_free, shared_left=left,
         )  # fmt: skip
         plan = await run_by_size(size, planned)
-        bodies = await run_by_size(size, partial(exchange.begin_bodies, plan))
-        return plan, await run.begin(exchange.begin_facts(plan), bodies)
+        bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
+        return plan, await run.begin(http_exchange.begin_facts(plan), bodies)
 
     def _is_free(self, provider: routes.ApiProvider) -> bool:
         return self.addresses[provider].is_free
@@ -593,13 +593,13 @@ class _Exchange:
         reader: reply_reader.ReplyReader | None,
         sent: Mapping[str, object] = MappingProxyType({}),
     ) -> list[Attachment]:
-        told: dict[str, object] = {**sent, "status": result.status}
+        members: dict[str, object] = {**sent, "status": result.status}
         if reader is not None and reader.tools:
-            told["tools"] = reply_reader.count_names(reader.tools)
+            members["tools"] = reply_reader.count_names(reader.tools)
         if reader is not None and reader.model:
-            told["model"] = reader.model
+            members["model"] = reader.model
         name = "output" if 200 <= result.status < 300 else "error"
-        bodies = [_json_body("attributes", told)]
+        bodies = [_json_body("attributes", members)]
         if result.kept:
             kept = BytesContent(self.request.hide_credential(bytes(result.kept)))
             bodies.append(Attachment(name, kept, result.media_type))

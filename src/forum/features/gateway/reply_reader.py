@@ -396,22 +396,22 @@ class _SpelledSecret:
         data = data.replace(self._secret, b"*" * len(self._secret))
         if b"\\" not in data:
             return data
-        return self._whole.sub(lambda found: b"*" * len(found[0]), data)
+        return self._whole.sub(lambda match: b"*" * len(match[0]), data)
 
     def begun_length(self, data: bytes) -> int:
         """Return how many of the last bytes are the beginning of the key."""
         last = max(0, len(data) - len(self._secret) * _ESCAPE_BYTES)
-        starts = (found.start() for found in self._start.finditer(data, last))
+        starts = (match.start() for match in self._start.finditer(data, last))
         return next((len(data) - at for at in starts if self._begins(data, at)), 0)
 
     def _begins(self, data: bytes, at: int) -> bool:
         for byte, spelling in zip(self._secret, self._spellings, strict=True):
             if at == len(data):
                 return True
-            found = spelling.match(data, at)
-            if found is None:
+            match = spelling.match(data, at)
+            if match is None:
                 return _is_begun_escape(data[at:], byte)
-            at = found.end()
+            at = match.end()
         return False
 
 
@@ -424,11 +424,11 @@ def _spell(byte: int) -> bytes:
 
 def _is_begun_escape(data: bytes, byte: int) -> bool:
     """Return whether data is an escape of a byte as far as it goes."""
-    found = _BEGUN_ESCAPE.match(data)
-    if found is None:
+    match = _BEGUN_ESCAPE.match(data)
+    if match is None:
         return False
-    rest = data[found.end() :].lower()
-    return not rest or (found[0].endswith(b"u00") and rest == b"%x" % (byte >> 4))
+    rest = data[match.end() :].lower()
+    return not rest or (match[0].endswith(b"u00") and rest == b"%x" % (byte >> 4))
 
 
 def count_names(names: Iterable[str]) -> dict[str, int]:

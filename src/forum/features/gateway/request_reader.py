@@ -548,10 +548,10 @@ class _PartCounter:
         if isinstance(options := message.get("output_config"), dict):
             self._name_billed(options, frozenset({"format"}))
 
-    def _name_billed(self, members: Mapping[str, Any], known: frozenset[str]) -> None:
+    def _name_billed(self, members: Mapping[str, Any], names: frozenset[str]) -> None:
         """Name what may be more than text, wherever the API has other members."""
         for name, value in members.items():
-            if name in known:
+            if name in names:
                 continue
             if name in _BILLED_APART and value is not None:
                 self.unpriced.append(_BILLED_APART[name])
@@ -590,8 +590,8 @@ class _PartCounter:
             self.unpriced.append(kind)
         else:
             # Where a search was made is a text; elsewhere a source is a file.
-            known = _PART_MEMBERS | {"source"} if kind == "search_result" else _PART_MEMBERS
-            self._name_billed(part, known)
+            names = _PART_MEMBERS | {"source"} if kind == "search_result" else _PART_MEMBERS
+            self._name_billed(part, names)
             if kind in _NESTING_PARTS:
                 self._count_parts(part.get("content"), depth + 1)
             else:

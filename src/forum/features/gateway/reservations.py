@@ -202,8 +202,8 @@ class CallsInFlight:
             with suppress(StoreFailed):
                 overruns = await read_overruns()
                 for call in calls:
-                    known = call.overruns
-                    if any(overruns.get(scope, 0) > known.get(scope, 0) for scope in call.scopes):
+                    earlier = call.overruns
+                    if any(overruns.get(scope, 0) > earlier.get(scope, 0) for scope in call.scopes):
                         call.end()
 
     def may_give_back(self, error: CapReached) -> bool:
@@ -213,8 +213,8 @@ class CallsInFlight:
 
     def _change(self, charge: BudgetSliceCharge, sign: int) -> None:
         scope = charge.slice.scope
-        known = self._reserved.get(scope, Spend())
-        changed = Spend(*(a + sign * b for a, b in zip(known, charge.amount, strict=True)))
+        reserved = self._reserved.get(scope, Spend())
+        changed = Spend(*(a + sign * b for a, b in zip(reserved, charge.amount, strict=True)))
         self._reserved[scope] = changed
         if changed == Spend():
             del self._reserved[scope]

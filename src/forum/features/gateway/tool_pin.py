@@ -41,15 +41,15 @@ class ToolList(msgspec.Struct, frozen=True):
 
 def read_tool_list(tools: Iterable[object]) -> ToolList:
     """Return the list of definitions of tools.  Raises `ValueError` if one has no name."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for tool in tools:
         name = tool.get("name") if isinstance(tool, Mapping) else None
         if not isinstance(name, str):
             raise ValueError("a tool has no name")  # noqa: TRY004  the form of a message
-        if name in found:
+        if name in digests:
             raise ValueError(f"the tool {name!r} is there twice")
-        found[name] = _digest(tool)
-    return ToolList(found)
+        digests[name] = _digest(tool)
+    return ToolList(digests)
 
 
 class ToolPin:
@@ -70,9 +70,9 @@ class ToolPin:
             make_private_folder(self._path.parent)
             write_durably(self._path, msgspec.json.encode(tools))
 
-    def check_part(self, known: ToolList, part: ToolList) -> None:
+    def check_part(self, whole: ToolList, part: ToolList) -> None:
         """Raise `ToolsChanged` if a page of the list has tools that the whole list has not."""
-        same = ToolList({name: known.tools[name] for name in part.tools if name in known.tools})
+        same = ToolList({name: whole.tools[name] for name in part.tools if name in whole.tools})
         if how := same.describe_change(part):
             raise ToolsChanged(self._server, how, part.digest)
 

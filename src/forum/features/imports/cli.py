@@ -81,8 +81,8 @@ def _entries(count: int) -> str:
 
 
 def _lines(form: ImportForm) -> list[str]:
-    found = f"{_entries(form.entries)}, chain and payloads checked"
-    lines = [f"{found}; checkpoint {form.checkpoint[:16]}"]
+    summary = f"{_entries(form.entries)}, chain and payloads checked"
+    lines = [f"{summary}; checkpoint {form.checkpoint[:16]}"]
     lines.append(f"{form.recorded} recorded as reported, {form.entries - form.recorded} before")
     if form.missing_payloads:
         lines.append(f"{form.missing_payloads} without payload: redacted, or never stored")

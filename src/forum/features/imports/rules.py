@@ -188,8 +188,8 @@ def _read_payload(number: int, row: object) -> tuple[str, bytes]:
 
 def _outcome(entry: EngineEntry, payload: bytes | None) -> Outcome:
     """Return how a step ended, as far as its payload tells."""
-    told = json.loads(payload) if entry.kind == "result" and payload is not None else None
-    failed = isinstance(told, dict) and told.get("ok") is False
+    result = json.loads(payload) if entry.kind == "result" and payload is not None else None
+    failed = isinstance(result, dict) and result.get("ok") is False
     return Outcome.FAILED if failed else Outcome.OK
 
 

@@ -49,10 +49,10 @@ class ImportOperations:
         start, attempts = 0, 0
         while start < len(source.entries):
             entries = source.entries[start : source.end_of_run(start)]
-            run, known = entries[0].run, self._recorded_spans(entries[0].run)
-            if known:
-                entries = source.entries[start : start + len(known)]
-                if {entry.entry_hash for entry in entries} != known:
+            run, spans = entries[0].run, self._recorded_spans(entries[0].run)
+            if spans:
+                entries = source.entries[start : start + len(spans)]
+                if {entry.entry_hash for entry in entries} != spans:
                     where = f"entry {start}"
                     raise ForeignLedgerBroken(
                         where, f"run {run}, which was imported before, continues differently"
@@ -69,7 +69,7 @@ class ImportOperations:
                     continue
             # Also one that a crash has left open after its commit.
             close_reported_run(self._project.ledger, run, _REPORTER, source.outcome_of(entries))
-            runs.append(ImportedRun(run, len(entries), not known))
+            runs.append(ImportedRun(run, len(entries), not spans))
             start += len(entries)
         return runs
 

@@ -54,7 +54,7 @@ class IncidentCloseAsk(Struct, frozen=True, forbid_unknown_fields=True):
 def get_review(context: RequestContext) -> oversight.ReviewForm:
     """Return what is worth a look since the last review, or of one run."""
     ask: ReviewQuery = context.query
-    forum = context.desk.forum
+    forum = context.tenant.forum
     run = forum.reads.find_run(ask.run) if ask.run else ""
     view = OversightOperations(forum).view_review(run, limit=ask.limit)
     return oversight.review_form(view, [format_facts(item.entry) for item in view.items])
@@ -63,7 +63,7 @@ def get_review(context: RequestContext) -> oversight.ReviewForm:
 def create_review(context: RequestContext) -> oversight.ReviewForm:
     """Record that the client has looked at what a review showed."""
     ask: ReviewAsk = context.body
-    forum = context.desk.forum
+    forum = context.tenant.forum
     run = forum.reads.find_run(ask.run) if ask.run else ""
     view = OversightOperations(forum).view_review(run, ask.until)
     recorded = OversightOperations(forum).record_review(
@@ -75,17 +75,17 @@ def create_review(context: RequestContext) -> oversight.ReviewForm:
 
 def list_incidents(context: RequestContext) -> oversight.IncidentsForm:
     """List every incident, the oldest first."""
-    return oversight.incidents_form(OversightOperations(context.desk.forum).read_incidents())
+    return oversight.incidents_form(OversightOperations(context.tenant.forum).read_incidents())
 
 
 def open_incident(context: RequestContext) -> oversight.IncidentForm:
     """Record an incident."""
     ask: IncidentAsk = context.body
-    forum = context.desk.forum
+    forum = context.tenant.forum
     runs = tuple(dict.fromkeys(forum.reads.find_run(run) for run in ask.runs))
-    known = read_moment(ask.known) if ask.known else None
+    known_at = read_moment(ask.known) if ask.known else None
     by = context.principal.approver
-    opened = OversightOperations(forum).open_incident(ask.severity, ask.text, runs, known, by)
+    opened = OversightOperations(forum).open_incident(ask.severity, ask.text, runs, known_at, by)
     return oversight.incident_form(opened, ask.text)
 
 
@@ -93,7 +93,7 @@ def close_incident(context: RequestContext) -> oversight.IncidentForm:
     """Record that an incident is dealt with."""
     ask: IncidentCloseAsk = context.body
     incident, by = context.path_param("incident"), context.principal.approver
-    closed = OversightOperations(context.desk.forum).close_incident(incident, ask.text, by)
+    closed = OversightOperations(context.tenant.forum).close_incident(incident, ask.text, by)
     return oversight.incident_form(closed, closing_text=ask.text)
 
 

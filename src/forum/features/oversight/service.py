@@ -157,7 +157,7 @@ class OversightOperations:
         severity: IncidentSeverity,
         text: str,
         runs: tuple[str, ...] = (),
-        known: int | None = None,
+        known_at: int | None = None,
         by: Approver = LOCAL_OPERATOR,
     ) -> oversight.Incident:
         """Record an incident that became known at a time, by default now, and return it.
@@ -168,16 +168,16 @@ class OversightOperations:
             raise Malformed("incident", f"it names {len(runs)} runs; at most {MAX_INCIDENT_RUNS}")
         _check_text(text, "what happened")
         at = now()
-        if known is not None and known > at:
+        if known_at is not None and known_at > at:
             raise Malformed("incident", "it cannot have become known in the future")
-        if known is not None and known < 0:
+        if known_at is not None and known_at < 0:
             raise Malformed("incident", "it cannot have become known before 1970")
         incident = new_salt()[:4].hex()
         facts = IncidentOpenFacts(
             incident=incident,
             severity=severity,
             by=by.authority,
-            known=at if known is None else known,
+            known=at if known_at is None else known_at,
             runs=runs,
         )
         parents = tuple(self._first_entry(run) for run in runs)

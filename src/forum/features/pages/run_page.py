@@ -294,17 +294,17 @@ def _entry_cell(index: int | None) -> str:
 def _render_block(record: RunRecord, view: RunView, block: transcript.Block) -> str:
     if isinstance(block, LocatedEntry):
         return _render_step(transcript.step_form(record, view, block))
-    step, exchange = block
+    step, recorded = block
     index = "#-" if step.located.index is None else f"#{step.located.index}"
     at = escape_html(format_rfc3339(step.started))
     head = (
-        f"<h3>{_clean(transcript.describe_step(step, exchange))} <small>{index} {at}</small></h3>"
+        f"<h3>{_clean(transcript.describe_step(step, recorded))} <small>{index} {at}</small></h3>"
     )
     before = []
-    if exchange.repeated:
-        before = [_paragraph(f"({formatting.pluralize(exchange.repeated, 'message')} as before)")]
-    request = "".join([*before, *(_render_message(step, m) for m in exchange.request)])
-    reply = "".join(_render_message(step, message) for message in exchange.reply)
+    if recorded.repeated:
+        before = [_paragraph(f"({formatting.pluralize(recorded.repeated, 'message')} as before)")]
+    request = "".join([*before, *(_render_message(step, m) for m in recorded.request)])
+    reply = "".join(_render_message(step, message) for message in recorded.reply)
     sides = f"<div>{request}</div><div>{reply}</div>"
     return f'<section>{head}<div class="sides">{sides}</div></section>'
 

@@ -150,20 +150,20 @@ class EngineSession:
                 if role not in roles.off
             },
         )
-        order = RunRequest(
+        run_request = RunRequest(
             request,
             None if plan is None else read_plan_value(plan),
             policy,
             read_budget({name: options.get(name) for name in _LIMITS}, "submit"),
         )
         decided = self._registry.decide(
-            order,
+            run_request,
             CallerAuthority.OPERATOR,
             lane=options.get("lane", ""),
             team=options.get("team"),
             route=options.get("route"),
             own=CallerParts(
-                agents=tuple(found.name for found in named),
+                agents=tuple(agent.name for agent in named),
                 tools=tuple(given),
                 panels=tuple(panels),
                 roles=frozenset(roles.named),
@@ -173,7 +173,7 @@ class EngineSession:
         into = AnswerType(result) if result is not None else None
         if into is not None:
             decided = into.demand(decided)
-        if any(isinstance(found.agent, Chat) for found in named):
+        if any(isinstance(agent.agent, Chat) for agent in named):
             # This process makes the calls, so that it is known now whether it has the keys.
             require_agents(decided.policy, decided.plan, keys=True)
         return self._submit(decided, options.get("idempotency_key", ""), into)
@@ -210,7 +210,7 @@ class EngineSession:
         agents = options.get("agents", ())
         named = [named_agent(choice, self._registry.base_policy.agents) for choice in agents]
         policy = self._policy(named, {}, ())
-        names = [found.name for found in named] or [""]
+        names = [agent.name for agent in named] or [""]
         count = count_seats(options.get("seats"), models=len(agents))
         council: Panel = Council(
             seats=tuple(Seat(names[number % len(names)]) for number in range(count)),
@@ -222,8 +222,8 @@ class EngineSession:
         subject = self._forum.reads.read_answer_reference(about) if about else None
         asked = subject.compose_question(question) if subject else question
         budget = read_budget(limits, "deliberate")
-        order = RunRequest(asked, None, policy, budget, about=subject)
-        decided = self._registry.decide(order, CallerAuthority.OPERATOR, panel=council)
+        request = RunRequest(asked, None, policy, budget, about=subject)
+        decided = self._registry.decide(request, CallerAuthority.OPERATOR, panel=council)
         return self._submit(decided, "", None)
 
     def route(self, text: str) -> Route:
@@ -245,7 +245,7 @@ class EngineSession:
         self.close()
 
     def _submit(
-        self, order: RunRequest, idempotency_key: str, into: AnswerType[Any] | None
+        self, request: RunRequest, idempotency_key: str, into: AnswerType[Any] | None
     ) -> SubmittedRun[Any]:
         with self._lock:
             # Before the run is accepted: its time limit counts from then on.
@@ -254,14 +254,16 @@ class EngineSession:
                 _call_in_thread(lambda: self._stack.enter_context(worker))
                 self._has_worker = True
         key, owner = idempotency_key, f"{OPERATOR}/python"
-        ticket = IdempotencyKey.of_order(owner, key, order) if key else None
-        return SubmittedRun(self._forum, self._forum.runs.submit(order, ticket=ticket), into)
+        key_of_request = IdempotencyKey.of_order(owner, key, request) if key else None
+        return SubmittedRun(
+            self._forum, self._forum.runs.submit(request, idempotency_key=key_of_request), into
+        )
 
     def _policy(
         self, agents: Sequence[NamedAgent], tools: Mapping[str, ToolSpec], gates: Sequence[str]
     ) -> Policy:
         policy = self._registry.current_policy()
-        added = {found.name: found.agent for found in agents}
+        added = {agent.name: agent.agent for agent in agents}
         if agents:
             added[""] = agents[0].agent
         return msgspec.structs.replace(

@@ -24,7 +24,7 @@ class ReportBatch(Struct, frozen=True, forbid_unknown_fields=True):
 def create_reports(context: RequestContext) -> ReportResult:
     """Record a batch.  An item that was recorded before is not recorded again."""
     # The name of the key is the reporter: a key cannot add to the runs of another one.
-    ledger, by = context.desk.forum.ledger, context.principal.name
+    ledger, by = context.tenant.forum.ledger, context.principal.name
     may_approve = has_scope(context.principal.scopes, {Scope.APPROVE})
     writer = ReportWriter(ledger, by, may_approve=may_approve, reserved=_RESERVED)
     return writer.write(context.body.items)

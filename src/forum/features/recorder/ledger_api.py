@@ -340,8 +340,8 @@ class LedgerReader:
     def summary(self, run: str | None = None) -> LedgerSummary:
         """Count what the ledger holds, or with a run what it and the runs within it hold."""
         with self._open() as forum:
-            found = None if run is None else forum.reads.find_run(run)
-            log = forum.reads.measure_log(found)
+            run_id = None if run is None else forum.reads.find_run(run)
+            log = forum.reads.measure_log(run_id)
         return LedgerSummary(
             origin=log.origin,
             size=log.size,
@@ -349,7 +349,7 @@ class LedgerReader:
             waiting=log.waiting,
             signed=log.signed,
             verified=log.verified,
-            run=found,
+            run=run_id,
             runs=log.record.runs,
             outcomes=log.record.outcomes,
             kinds=log.record.kinds,

@@ -166,40 +166,40 @@ def named_agent(choice: AgentChoice, configured: Mapping[str, Agent]) -> NamedAg
         if ":" in choice:
             return model(choice)
         if choice not in configured:
-            known = [name for name in configured if name]
-            why = f"forum.toml has no model of that name; {suggest_or_list(choice, known)}"
+            names = [name for name in configured if name]
+            why = f"forum.toml has no model of that name; {suggest_or_list(choice, names)}"
             raise errors.Malformed("agent", f"{choice!r}: {why}, or write provider:model")
         return NamedAgent(choice, configured[choice])
-    found = find_agent(choice)
-    if found is None:
+    part = find_agent(choice)
+    if part is None:
         raise errors.Malformed("agent", f"{choice!r} is not decorated with forum.agent")
-    return found
+    return part
 
 
 def find_agent(function: Callable[..., Any]) -> NamedAgent | None:
     """Return a decorated function as an agent, else None.  Raises `FunctionNameTaken`."""
-    found = getattr(function, _AGENT, None)
-    if not isinstance(found, NamedAgent):
+    part = getattr(function, _AGENT, None)
+    if not isinstance(part, NamedAgent):
         return None
-    _check_current(_AGENT, found, function)
-    return found
+    _check_current(_AGENT, part, function)
+    return part
 
 
 def named_tool(function: Callable[..., Any]) -> NamedTool:
     """Return a tool that a program has passed.  Raises `Malformed` and `FunctionNameTaken`."""
-    found = getattr(function, _TOOL, None)
-    if not isinstance(found, NamedTool):
+    part = getattr(function, _TOOL, None)
+    if not isinstance(part, NamedTool):
         raise errors.Malformed("tool", f"{function!r} is not decorated with forum.tool")
-    _check_current(_TOOL, found, function)
-    return found
+    _check_current(_TOOL, part, function)
+    return part
 
 
 def all_tools(
     tools: Iterable[Callable[..., Any]], agents: Iterable[NamedAgent]
 ) -> dict[str, ToolSpec]:
     """Return the tools of a program and of its agents, by name."""
-    named = [*map(named_tool, tools), *(each for found in agents for each in found.tools)]
-    return {found.name: found.tool for found in named}
+    named = [*map(named_tool, tools), *(each for named_part in agents for each in named_part.tools)]
+    return {named_part.name: named_part.tool for named_part in named}
 
 
 def _take_name(attribute: str, name: str, function: Callable[..., Any]) -> None:
@@ -214,13 +214,13 @@ def _take_name(attribute: str, name: str, function: Callable[..., Any]) -> None:
 
 
 def _check_current(
-    attribute: str, found: NamedAgent | NamedTool, function: Callable[..., Any]
+    attribute: str, part: NamedAgent | NamedTool, function: Callable[..., Any]
 ) -> None:
     """Refuse a function whose name another one has by now: a run would call the other one."""
-    current = _decorated[attribute, found.name]
+    current = _decorated[attribute, part.name]
     # A wrapper of a decorated function has its attributes, and stands for it.
-    if getattr(current, attribute) is not found:
-        raise errors.FunctionNameTaken(found.name, _describe(function), _describe(current))
+    if getattr(current, attribute) is not part:
+        raise errors.FunctionNameTaken(part.name, _describe(function), _describe(current))
 
 
 def _sources_of(function: Callable[..., Any]) -> set[tuple[str, str]]:

@@ -432,7 +432,9 @@ class Recorder:
             except Exception as error:  # noqa: BLE001  the program must not suffer from our faults
                 if len(items) > 1:
                     # One of them is the cause: the others are recorded all the same.
-                    return [one for item in items for one in self._write_part([item], counters)]
+                    return [
+                        result for item in items for result in self._write_part([item], counters)
+                    ]
                 self._count_failure(items[0], counters, error)
                 return []
         refused = {refusal.item for refusal in result.refused}

@@ -98,9 +98,9 @@ class ReportWriter:
         if start.told is report_kinds.ReportProvenance.RELAYED:
             raise errors.Malformed("report", "told is wrapped or reported; gateways write relayed")
         # A process that is the only writer has just made up the run's name.
-        found = self._open.get(start.run) if self._remembers else self.find_run(start.run)
-        if found is not None:
-            return found
+        run = self._open.get(start.run) if self._remembers else self.find_run(start.run)
+        if run is not None:
+            return run
         if start.run.startswith(self._reserved):
             # Names that can be foreseen: whoever takes one first keeps its owner out.
             raise errors.ReportRefused(start.run, "names that begin like this are reserved")
@@ -137,8 +137,8 @@ class ReportWriter:
             return None
         if self._ledger.is_closed(run):
             raise errors.ReportRefused(run, "it is closed")
-        if found := self._find_own(run):
-            return found
+        if own := self._find_own(run):
+            return own
         raise errors.ReportRefused(run, "it belongs to another reporter")
 
     def _find_own(self, run: str) -> ReportedRunWriter | None:
@@ -216,14 +216,14 @@ class ReportWriter:
 
     def gates_about(self, run: ReportedRunWriter, shown: str) -> list[str]:
         """Return the subjects of the gates that show a text, in the order of their opening."""
-        content, found = BytesContent(shown.encode(errors="replace")), []
+        content, subjects = BytesContent(shown.encode(errors="replace")), []
         for strand in self._ledger.store.strands(run.run):
             if not strand.startswith(_GATE_PREFIX):
                 continue
             entries = [e for _, e in read_strand_entries(self._ledger, run.run, strand)]
             if self._shows(entries, content):
-                found.append((entries[0].ts, strand.removeprefix(_GATE_PREFIX)))
-        return [subject for _, subject in sorted(found)]
+                subjects.append((entries[0].ts, strand.removeprefix(_GATE_PREFIX)))
+        return [subject for _, subject in sorted(subjects)]
 
     def _shows(self, gate: Iterable[Entry[Any]], shown: BytesContent) -> bool | None:
         # The last text, which a person may have edited, is what was or will be decided.
@@ -234,7 +234,7 @@ class ReportWriter:
         self, run: ReportedRunWriter, op: report_kinds.Operation, name: str, given: msgspec.Raw
     ) -> str | None:
         """Return the span of the first step that has begun with this input and has not ended."""
-        content, found = to_attachment("input", bytes(given)).content, []
+        content, spans = to_attachment("input", bytes(given)).content, []
         for strand in self._ledger.store.strands(run.run):
             if not strand.startswith(report_kinds.SPAN_PREFIX):
                 continue
@@ -246,8 +246,8 @@ class ReportWriter:
                 and (facts.op, facts.name) == (op, report_kinds.label_name(name, op))
                 and holds_same_body(self._ledger, begun, "input", content)
             ):
-                found.append((begun.ts, facts.span))
-        return min(found)[1] if found else None
+                spans.append((begun.ts, facts.span))
+        return min(spans)[1] if spans else None
 
     def has_begun(self, run: ReportedRunWriter, begin: report_items.StepBegin) -> bool:
         """Return whether this very step has begun before.
@@ -356,8 +356,8 @@ class ReportWriter:
             (self._recorded[end.run], 0) if is_remembered else self._count_recorded(run)
         )
         missing = _missing_steps(end, recorded + gaps, dropped_known=gaps > 0)
-        known = self._ends.get(end.run)
-        ends = None if known is None else [known[name] for name in sorted(known)]
+        remembered = self._ends.get(end.run)
+        ends = None if remembered is None else [remembered[name] for name in sorted(remembered)]
         # After a kill between the gaps and the close, the next call counts the gaps.
         close_reported_run(self._ledger, end.run, actor, end.outcome, missing, ends)
         self._open.pop(end.run, None)
@@ -431,10 +431,10 @@ class ReportWriter:
                 continue
             self._write_group(group, result)
             group = []
-            told = (
+            changed = (
                 _add_refused(item, items, result) if isinstance(item, report_items.RunEnd) else item
             )
-            result.run(number, partial(self._write, told, number, result))
+            result.run(number, partial(self._write, changed, number, result))
         self._write_group(group, result)
         return result.build()
 
@@ -466,8 +466,8 @@ class ReportWriter:
         except (errors.Invalid, errors.Conflict):
             # One of them cannot be recorded: find out which by writing each alone.
             for number, run, step in accepted:
-                one = result.run(number, partial(self._record_or_compare, run, step))
-                result.count([] if one is None else [one])
+                is_new_step = result.run(number, partial(self._record_or_compare, run, step))
+                result.count([] if is_new_step is None else [is_new_step])
             return
         for (number, run, step), is_new in zip(accepted, new, strict=True):
             same = is_new or result.run(number, partial(self._require_same, run, step))

@@ -133,7 +133,7 @@ class RunScope:
         seconds: float | None = None,
         within: SpanContext | str | None = None,
         framework: str = "",
-        told: ReportProvenance = ReportProvenance.WRAPPED,
+        provenance: ReportProvenance = ReportProvenance.WRAPPED,
         continues: str = "",
     ) -> None:
         self.recorder, self.name = recorder, clean_text(name, _MAX_NAME_CHARS)
@@ -146,7 +146,7 @@ class RunScope:
         self.start = RunStart(
             run=self.id,
             name=self.name,
-            told=told,
+            told=provenance,
             framework=clean_label(framework),
             trace=self.trace,
             continues=continues,
@@ -311,7 +311,7 @@ class RunScope:
             self.name,
             within=SpanContext(self, ""),
             framework=self.start.framework,
-            told=self.start.told,
+            provenance=self.start.told,
             continues=self.id,
         )
         later.begin()

@@ -119,11 +119,11 @@ class SubmittedRun(Generic[ValueT]):
     def _tool_events(self, before: TaskRun, now: TaskRun) -> Iterator[events.RunEvent]:
         text = self._forum.reads.read_text
         for number, use in enumerate(now.uses):
-            known = before.uses[number] if number < len(before.uses) else None
+            earlier = before.uses[number] if number < len(before.uses) else None
             tool = use.intended.tool
-            if known is None:
+            if earlier is None:
                 yield events.ToolUse(now.id, tool, text(use.at, "arguments") or "")
-            if use.happened is not None and (known is None or known.happened is None):
+            if use.happened is not None and (earlier is None or earlier.happened is None):
                 output = text(use.outcome_at, "result") or ""
                 yield events.ToolDone(now.id, tool, use.happened.outcome, output)
 

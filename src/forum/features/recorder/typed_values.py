@@ -40,13 +40,13 @@ class AnswerType(Generic[ValueT]):
         """Return the value of an answer.  Raises `ValueError`."""
         return self._parse(strip_code_fence(answer.encode()))
 
-    def demand(self, order: RunRequest) -> RunRequest:
+    def demand(self, request: RunRequest) -> RunRequest:
         """Return a request whose answer must fit the schema.  Raises `BadPlan`."""
-        if order.plan is None:
+        if request.plan is None:
             raise errors.BadPlan(
                 "result= needs a plan, or one agent: a team decides on its plan later"
             )
-        final = order.plan.final_tasks
+        final = request.plan.final_tasks
         if len(final) != 1 or final[0].is_delegated:
             raise errors.BadPlan(
                 "result= needs a plan whose last task alone makes the answer, without an inner "
@@ -56,8 +56,8 @@ class AnswerType(Generic[ValueT]):
         last = msgspec.structs.replace(
             final[0], done_when="\n".join(filter(None, (final[0].done_when, line)))
         )
-        tasks = (last if task.id == last.id else task for task in order.plan.tasks)
-        return replace(order, plan=Plan(tuple(tasks)))
+        tasks = (last if task.id == last.id else task for task in request.plan.tasks)
+        return replace(request, plan=Plan(tuple(tasks)))
 
 
 def _flatten(schema: dict[str, Any]) -> dict[str, Any]:

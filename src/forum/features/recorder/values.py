@@ -178,8 +178,8 @@ def _defines(kind: type, name: str) -> bool:
 def _call(value: object, name: str, *, is_called: bool = True) -> object:
     """Read an attribute, and call it; None if that fails."""
     try:
-        found = getattr(value, name)
-        return found() if is_called else found
+        method = getattr(value, name)
+        return method() if is_called else method
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001  whatever the program's classes raise is none of its concern

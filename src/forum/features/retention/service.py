@@ -186,12 +186,12 @@ class RetentionOperations:
         if not self._project.may_control:
             raise NotSigner(self._project.origin, RETENTION_STRAND)
         self._project.set_aside_foreign_rows()
-        found = [asked for asked in self.read_requests() if asked.id.startswith(request)]
-        if len(found) != 1 or len(request) < MIN_REQUEST_DIGITS:
+        requests = [asked for asked in self.read_requests() if asked.id.startswith(request)]
+        if len(requests) != 1 or len(request) < MIN_REQUEST_DIGITS:
             raise NoSuchRequest(request)
-        if not found[0].is_signed:
-            raise NotYetSigned(f"{LOG_RUN}/{REQUESTS_STRAND} {found[0].id}")
-        return found[0]
+        if not requests[0].is_signed:
+            raise NotYetSigned(f"{LOG_RUN}/{REQUESTS_STRAND} {requests[0].id}")
+        return requests[0]
 
     def read_holds(self) -> list[HoldRecord]:
         """Return the holds in force, the oldest first."""

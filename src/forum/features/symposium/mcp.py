@@ -120,8 +120,8 @@ async def deliberate_adaptive(
     await caller.require_scopes("deliberate_adaptive", frozenset({Scope.SUBMIT}))
 
     def submit() -> str:
-        order = _panel_request(caller, question, panel, left)
-        return tool_calls.submit_request(caller, order, arguments.without_wait(ask), key)
+        request = _panel_request(caller, question, panel, left)
+        return tool_calls.submit_request(caller, request, arguments.without_wait(ask), key)
 
     run = await tool_calls.run_prepared(call, submit)
     await tool_calls.wait_for_run(call, run, max(0.0, deadline - monotonic()), reported + 1)
@@ -161,20 +161,20 @@ def _check_adaptive(caller: McpCaller, ask: AdaptiveAsk, budget: RunBudget) -> N
 def _panel_request(
     caller: McpCaller, question: str, panel: Symposium, budget: RunBudget
 ) -> RunRequest:
-    order = RunRequest(question, None, caller.staff.current_policy(), budget)
-    return caller.staff.decide(order, caller.authority, panel=panel)
+    request = RunRequest(question, None, caller.registry.current_policy(), budget)
+    return caller.registry.decide(request, caller.authority, panel=panel)
 
 
 def _submit_persona_run(
     caller: McpCaller, task: Task, budget: RunBudget, form: Struct, key: str | None
 ) -> str:
     """Submit the run that generates personas, and return it."""
-    if not caller.staff.team_settings.agents:
+    if not caller.registry.team_settings.agents:
         raise BadPlan("no model can generate personas: add [models.NAME] to forum.toml")
-    policy = caller.staff.current_policy()
-    order = RunRequest("Make up who sits on a panel.", Plan((task,)), policy, budget)
-    order = caller.staff.decide(order, caller.authority, team=False)
-    return tool_calls.submit_request(caller, order, form, key)
+    policy = caller.registry.current_policy()
+    request = RunRequest("Make up who sits on a panel.", Plan((task,)), policy, budget)
+    request = caller.registry.decide(request, caller.authority, team=False)
+    return tool_calls.submit_request(caller, request, form, key)
 
 
 def _read_generated_personas(view: RunView, kind: PersonaClass) -> tuple[Persona, ...]:
@@ -189,7 +189,7 @@ def _total_budget(caller: McpCaller, ask: AdaptiveAsk) -> RunBudget:
     budget = _read_budget(ask)
     wished = ((name, getattr(budget, name)) for name in RunBudget.__struct_fields__)
     whole = {n: getattr(DEFAULT_BUDGET, n) if value == NO_LIMIT else value for n, value in wished}
-    ceiling = caller.staff.ceiling_for(caller.authority)
+    ceiling = caller.registry.ceiling_for(caller.authority)
     return RunBudget(**whole).capped_by(ceiling) if ceiling else RunBudget(**whole)
 
 

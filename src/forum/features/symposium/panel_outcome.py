@@ -25,12 +25,12 @@ def read_outcome(view: RunView) -> CouncilOutcome | None:
             for note in view.notes
             if isinstance(note.facts, MessageFacts) and note.facts.type in DECISIVE_MESSAGES
         )
-        found = read_session_findings([read_message(body) for body in decisive])
-        return _findings_outcome(found) if found else None
+        findings = read_session_findings([read_message(body) for body in decisive])
+        return _findings_outcome(findings) if findings else None
     return None
 
 
-def _findings_outcome(found: SessionFindings) -> CouncilOutcome:
+def _findings_outcome(findings: SessionFindings) -> CouncilOutcome:
     dissent, blockers = (
         tuple(
             Dissent(
@@ -40,6 +40,6 @@ def _findings_outcome(found: SessionFindings) -> CouncilOutcome:
             )
             for each in group
         )
-        for group in (found.dissent, found.blockers)
+        for group in (findings.dissent, findings.blockers)
     )
-    return CouncilOutcome(found.accord, dissent, blockers)
+    return CouncilOutcome(findings.accord, dissent, blockers)

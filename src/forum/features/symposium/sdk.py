@@ -168,9 +168,9 @@ def replay(
     def execute() -> SymposiumReplay:
         file = locate_artifact(Path(folder))
         with Forum(load_settings(Path(project), os.environ)) as opened:
-            found = SymposiumOperations(opened).find_at(file, str(folder))
+            run_id = SymposiumOperations(opened).find_at(file, str(folder))
             played = SymposiumOperations(opened).execute_again(
-                found, _read_script(script), _read_script(selector_script)
+                run_id, _read_script(script), _read_script(selector_script)
             )
         return SymposiumReplay(
             holds=played.holds,
@@ -213,14 +213,14 @@ def _run(
             policy = registry.current_policy()
             policy = msgspec.structs.replace(policy, agents={**policy.agents, **own})
             budget = _read_budget(options.get("usd"))
-            order = registry.decide(
+            request = registry.decide(
                 RunRequest(problem, None, policy, budget), CallerAuthority.OPERATOR, panel=panel
             )
             clock = options.get("clock")
             if clock is not None:
-                run_id, files = None, hold_unrecorded(order, clock)
+                run_id, files = None, hold_unrecorded(request, clock)
             else:
-                run_id = _hold(opened, order)
+                run_id = _hold(opened, request)
                 files = SymposiumOperations(opened).files(run_id)
                 link = RunLink(run_id, opened.origin)
                 files[LINK_FILE] = msgspec.json.encode(link) + b"\n"
@@ -243,12 +243,12 @@ def _read_budget(usd: float | str | None) -> RunBudget:
         raise errors.BadPlan(f"symposium.run.{error}") from None
 
 
-def _hold(opened: Forum, order: RunRequest) -> str:
+def _hold(opened: Forum, request: RunRequest) -> str:
     """Record and drive a session, and return its run."""
     opened.keys.initialise()
     # Before the run is accepted: its time limit counts from then on.
     with opened.runs.run_worker(patience=_STOP_SECONDS):
-        run_id = opened.runs.submit(order)
+        run_id = opened.runs.submit(request)
         opened.reads.follow_run(run_id)
     return run_id
 

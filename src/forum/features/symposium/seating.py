@@ -155,8 +155,8 @@ def budget_from_panel(panel: Symposium) -> RunBudget:
 
 def _find_agent(wanted: schemas.AgentConfig, agents: Mapping[str, Agent]) -> str:
     """Return the agent for a config entry. Raises `BadPlan` if there is none."""
-    if (found := _serving_agent(wanted, agents)) is not None:
-        return found
+    if (agent := _serving_agent(wanted, agents)) is not None:
+        return agent
     listed = ", ".join(sorted(name for name in agents if name)) or "none"
     raise BadPlan(
         f"no agent serves the model {wanted.model!r} of {wanted.provider!r} ({wanted.id}); add "

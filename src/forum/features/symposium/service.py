@@ -268,7 +268,7 @@ class SymposiumOperations:
         return ExecutionReplay(replayed, conditions, executed, why)
 
 
-def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
+def hold_unrecorded(request: "RunRequest", clock: Clock) -> dict[str, bytes]:
     """Hold a session under a made-up clock, and return its files; nothing of it is kept.
 
     The engine drives it in a ledger of its own, which is deleted: a log must not hold made-up
@@ -281,8 +281,8 @@ def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
     from forum.models import make_model, open_tools
     from forum.stores.sqlite import SqliteStore
 
-    for name in sorted(order.policy.panel.speakers if order.policy.panel else ()):
-        agent = order.policy.agents[name]
+    for name in sorted(request.policy.panel.speakers if request.policy.panel else ()):
+        agent = request.policy.agents[name]
         if not isinstance(agent, Extension | Scripted) or agent.usd:
             raise errors.BadPlan(
                 f"clock: {name!r} costs money, and nothing is recorded under a made-up clock; "
@@ -290,7 +290,7 @@ def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
             )
 
     async def drive(ledger: Ledger, run: str) -> None:
-        accept_run(ledger, run, order, OPERATOR)
+        accept_run(ledger, run, request, OPERATOR)
         engine = Engine(
             ledger, make_model, open_tools, real_time=False, find_claims=load_claim_finder()
         )
@@ -303,7 +303,7 @@ def hold_unrecorded(order: "RunRequest", clock: Clock) -> dict[str, bytes]:
         try:
             ledger, run = Ledger(store, KINDS, clock, new_salt), new_run_id()
             asyncio.run(drive(ledger, run))
-            session = Session(order.request, order.policy, read_run(ledger, run).begun)
+            session = Session(request.request, request.policy, read_run(ledger, run).begun)
             return _derive_files(run, session, read_session_notes(ledger, run))
         finally:
             store.close()

@@ -137,12 +137,12 @@ def _remove_malformed(document: Any) -> list[MalformedSpan]:  # noqa: ANN401  an
     for groups, scopes, parts, make in _PARTS:
         for group in _members(document, groups):
             for scope in _members(group, scopes):
-                found = _members(scope, parts)
-                valid = [_is_valid(part, make()) for part in found]
-                bad = [part for part, good in zip(found, valid, strict=True) if not good]
+                items = _members(scope, parts)
+                valid = [_is_valid(part, make()) for part in items]
+                bad = [part for part, good in zip(items, valid, strict=True) if not good]
                 malformed += map(_describe_malformed, bad)
                 if bad:
-                    scope[parts] = [p for p, good in zip(found, valid, strict=True) if good]
+                    scope[parts] = [p for p, good in zip(items, valid, strict=True) if good]
     return malformed
 
 

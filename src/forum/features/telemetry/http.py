@@ -41,7 +41,7 @@ class OtlpExtension(ServerExtension):
         self._holders = {forum.origin: IntakeHolder(forum) for forum in forums}
         self._slots = FairSlots(MAX_CONCURRENT_REQUESTS)
 
-    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  as the others
+    def endpoints(self, authenticator: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  as the others
         """Return one operation for each signal."""
         summaries = {
             Signal.TRACES: "Report spans of OpenTelemetry",
@@ -52,7 +52,7 @@ class OtlpExtension(ServerExtension):
     def _endpoint(self, signal: Signal, summary: str) -> Endpoint:
         async def handle(context: RequestContext) -> Response:
             export = read_request(context.request, signal, context.raw)
-            intake = self._holders[context.desk.forum.origin].get()
+            intake = self._holders[context.tenant.forum.origin].get()
             held = held_shares(context.request)
             # The body is here: nobody waits for a client that sends slowly.
             async with self._slots.hold():

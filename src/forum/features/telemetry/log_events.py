@@ -80,8 +80,8 @@ def _read_record(
         (source.service, trace, session, event, str(attributes.rest.get("event.sequence", ""))),
         equal,
     )
-    known = event in dialects.LOG_EVENTS or (event.startswith("gen_ai.") and bool(trace))
-    if not known or not (trace or session):
+    is_known = event in dialects.LOG_EVENTS or (event.startswith("gen_ai.") and bool(trace))
+    if not is_known or not (trace or session):
         return SkippedRecord(trace, identity, source)
     if session:
         attributes.rest["session.id"] = session
@@ -102,9 +102,9 @@ def _read_record(
 def _identify(record: LogRecord, place: tuple[str, ...], equal: Counter[str]) -> str:
     """Return the id of a record; of those that nothing tells apart, a request has an order."""
     times = record.time_unix_nano, record.observed_time_unix_nano
-    known = msgspec.json.encode((place, record.span_id.hex(), times)).decode()
-    equal[known] += 1
-    return sha256(f"{known}{equal[known]}".encode()).hexdigest()[:16]
+    identity = msgspec.json.encode((place, record.span_id.hex(), times)).decode()
+    equal[identity] += 1
+    return sha256(f"{identity}{equal[identity]}".encode()).hexdigest()[:16]
 
 
 def _full_name(event: str, source: SpanSource) -> str:

@@ -163,7 +163,9 @@ def _response(
 def _to_sent(report: Report) -> SentSpan | MalformedSpan | SkippedRecord:
     if not isinstance(report, ReportedSpan):
         return report
-    bodies = tuple((one.name, b"".join(one.content.chunks()), one.type) for one in report.bodies)
+    bodies = tuple(
+        (body.name, b"".join(body.content.chunks()), body.type) for body in report.bodies
+    )
     return SentSpan(msgspec.structs.replace(report, bodies=()), bodies)
 
 

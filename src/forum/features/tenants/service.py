@@ -76,7 +76,7 @@ class TenantFolders(ServedTenants):
         file = settings.file or self.folder
         text, line = file.read_text(), f"url = {_quote(role.url)}"
         if has_address(settings):
-            changed = _URL_LINE.sub(lambda found: found[1] + line, text, count=1)
+            changed = _URL_LINE.sub(lambda match: match[1] + line, text, count=1)
         else:
             changed = f"{text.rstrip()}\n\n[database]\n{line}\n"
         if tomllib.loads(changed)["database"].get("url") != role.url:

@@ -27,7 +27,7 @@ class WitnessClient:
 
     def __init__(self, name: str, send: SendRequest) -> None:
         self._name, self._send = name, send
-        self._known = 0
+        self._known_size = 0
         """The assumed size of the witness's last checkpoint; a 409 reply corrects it."""
 
     @property
@@ -41,7 +41,7 @@ class WitnessClient:
         Raises `WitnessRefused`, `WitnessUnreachable`.
         """
         size = parse_checkpoint(note).size
-        reply = self._ask(note, min(self._known, size), size, prove)
+        reply = self._ask(note, min(self._known_size, size), size, prove)
         if reply.status == 409:
             known_size = _known_size(reply)
             if known_size is None or known_size > size:
@@ -53,7 +53,7 @@ class WitnessClient:
         if reply.status != 200:
             why = reply.body.decode(errors="replace").strip()[:200]
             raise WitnessRefused(self._name, f"{reply.status} {why}".strip())
-        self._known = size
+        self._known_size = size
         return reply.body.decode(errors="replace")
 
     def _ask(

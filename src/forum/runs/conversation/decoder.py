@@ -267,8 +267,8 @@ class _MessageReader:
     def _read_reply(self, value: dict[str, Any], depth: int) -> bool:
         for choice in map(as_object, as_list(value.get("choices"))):
             self._end()
-            said = choice.get("message") or choice.get("delta") or choice.get("text")
-            self.read(said, ChatRole.ASSISTANT, depth)
+            message = choice.get("message") or choice.get("delta") or choice.get("text")
+            self.read(message, ChatRole.ASSISTANT, depth)
         for candidate in map(as_object, as_list(value.get("candidates"))):
             self._end()
             self.read(candidate.get("content"), ChatRole.ASSISTANT, depth)
@@ -358,8 +358,8 @@ class _MessageReader:
 
     def _read_reasoning(self, part: dict[str, Any], depth: int) -> None:
         names = ("thinking", "summary", "content", "text")
-        said = next((part[name] for name in names if part.get(name)), None)
-        text = self._flatten(said, depth) if said else "(encrypted)"
+        part_text = next((part[name] for name in names if part.get(name)), None)
+        text = self._flatten(part_text, depth) if part_text else "(encrypted)"
         self._message(ChatRole.ASSISTANT).reasoning.append(text)
 
     def _read_call(self, call: object) -> None:

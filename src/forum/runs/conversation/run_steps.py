@@ -98,14 +98,16 @@ def read_exchanges(
     models = [step for step in steps[:start] if step.op is Operation.MODEL]
     earlier = [read_exchange(record, step).messages for step in models[-_COMPARED_STEPS:]]
     for step in steps[start:]:
-        exchange = read_exchange(record, step)
+        model_exchange = read_exchange(record, step)
         if step.op is not Operation.MODEL:
-            yield step, exchange
+            yield step, model_exchange
             continue
-        repeated = max((count_repeated(exchange.request, past) for past in earlier), default=0)
-        earlier = [*earlier, exchange.messages][-_COMPARED_STEPS:]
-        new = exchange.request[repeated:]
-        yield step, replace(exchange, request=new, repeated=repeated)
+        repeated = max(
+            (count_repeated(model_exchange.request, past) for past in earlier), default=0
+        )
+        earlier = [*earlier, model_exchange.messages][-_COMPARED_STEPS:]
+        new = model_exchange.request[repeated:]
+        yield step, replace(model_exchange, request=new, repeated=repeated)
 
 
 def read_exchange(record: RunRecord, step: ConversationStep) -> ModelExchange:
@@ -128,13 +130,13 @@ def read_exchange(record: RunRecord, step: ConversationStep) -> ModelExchange:
         return ModelExchange(request=(asked,) if asked else ())
     errors = _read_error(step, read(step.last, "error"))
     if step.op is Operation.TOOL:
-        exchange = _tool_exchange(step.name, request, reply)
-        return replace(exchange, reply=(*exchange.reply, *errors))
+        model_exchange = _tool_exchange(step.name, request, reply)
+        return replace(model_exchange, reply=(*model_exchange.reply, *errors))
     is_spoken = step.op in (Operation.MODEL, Operation.AGENT) or step.name in PROMPT_STEPS
     roles = _SPOKEN if is_spoken else (ChatRole.INPUT, ChatRole.OUTPUT)
-    exchange = decode_exchange(request, reply, roles)
+    model_exchange = decode_exchange(request, reply, roles)
     uses = _read_uses(read(step.last, "uses") or b"")
-    return replace(exchange, reply=(*exchange.reply, *uses, *errors))
+    return replace(model_exchange, reply=(*model_exchange.reply, *uses, *errors))
 
 
 def _read_error(step: ConversationStep, body: bytes | None) -> tuple[ChatMessage, ...]:
@@ -143,10 +145,10 @@ def _read_error(step: ConversationStep, body: bytes | None) -> tuple[ChatMessage
     A step without such a text, as when a provider cannot be reached, is told by its code.
     """
     if body:
-        told = decode_body(body, ChatRole.ERROR).messages
+        messages = decode_body(body, ChatRole.ERROR).messages
         return tuple(
             message if message.role is ChatRole.RAW else replace(message, role=ChatRole.ERROR)
-            for message in told
+            for message in messages
         )
     if step.last is None or step.outcome in (None, Outcome.OK) or not step.code:
         return ()

@@ -305,8 +305,8 @@ def _check_extras() -> Iterator[DoctorFinding]:
             installed.append(name)
     lines = [f"installed: {', '.join(installed) or 'none, and none is needed to begin'}", *unfilled]
     lines += [f"can be added: {line}" for line in addable]
-    found = _ok("extras", "\n".join(lines))
-    yield msgspec.structs.replace(found, next=install_command("NAME")) if addable else found
+    finding = _ok("extras", "\n".join(lines))
+    yield msgspec.structs.replace(finding, next=install_command("NAME")) if addable else finding
 
 
 def _describe_machine(context: Installation) -> Iterator[DoctorFinding]:
@@ -614,9 +614,9 @@ def _check_strands(context: Installation) -> Iterator[DoctorFinding]:
     """Check that the log's own strands reach as far as their tags, and this machine's memory."""
     if context.store is None or not context.origin:
         return
-    known = {name: context.forum.heads.latest(name) for name in sorted(REMEMBERED_STRANDS)}
+    heads = {name: context.forum.heads.latest(name) for name in sorted(REMEMBERED_STRANDS)}
     is_whole = True
-    for name, remembered in known.items():
+    for name, remembered in heads.items():
         try:
             check_strand_head(context.store, context.forum.write_keys, name, remembered)
         except errors.TamperDetected as error:
@@ -624,7 +624,7 @@ def _check_strands(context: Installation) -> Iterator[DoctorFinding]:
             step = "put the newest database back; to see what else: forum ledger verify"
             yield _problem("strands", str(error), step)
     if is_whole:
-        yield _ok("strands", f"{', '.join(known)} reach as far as when they were seen here")
+        yield _ok("strands", f"{', '.join(heads)} reach as far as when they were seen here")
 
 
 def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
@@ -632,7 +632,7 @@ def _check_workers(context: Installation) -> Iterator[DoctorFinding]:
         return
     # A stopped worker keeps its expired lease until another worker has taken over its runs.
     alive = context.store.live_workers()
-    due = {run_of(alarm.run) for alarm in context.store.timers(None, _MAX_COUNTED, due=True)}
+    due = {run_of(timer.run) for timer in context.store.timers(None, _MAX_COUNTED, due=True)}
     if alive:
         yield _ok("workers", f"{len(alive)} alive, {pluralize(len(due), 'run')} due")
     elif due:
@@ -729,14 +729,14 @@ def _check_panels(context: Installation) -> Iterator[DoctorFinding]:
 def _check_cli_agents(label: str, agent: Command) -> Iterator[DoctorFinding]:
     """Report on the coding agent's program and on those of its fallback that are installed."""
     for program in agent.programs:
-        known = cli_agent_of(program)
-        if known and shutil.which(program.argv[0]):
-            yield _check_cli_agent(label, program.argv[0], known)
+        cli_agent = cli_agent_of(program)
+        if cli_agent and shutil.which(program.argv[0]):
+            yield _check_cli_agent(label, program.argv[0], cli_agent)
 
 
-def _check_cli_agent(label: str, program: str, known: CliAgent) -> DoctorFinding:
+def _check_cli_agent(label: str, program: str, cli_agent: CliAgent) -> DoctorFinding:
     """Report the version and the login of a coding agent's program."""
-    status, text = planning.inspect_cli_agent(program, known), f"{label}: {program}"
+    status, text = planning.inspect_cli_agent(program, cli_agent), f"{label}: {program}"
     if not status.version:
         step = f"run it by hand: {program} --version"
         return _problem("model", f"{text} does not say its version", step)
@@ -745,7 +745,7 @@ def _check_cli_agent(label: str, program: str, known: CliAgent) -> DoctorFinding
         return _ok("model", f"{text}; login not checked")
     if status.is_logged_in:
         return _ok("model", f"{text}; logged in")
-    return _problem("model", f"{text}; not logged in", known.login)
+    return _problem("model", f"{text}; not logged in", cli_agent.login)
 
 
 def _check_roster(context: Installation) -> Iterator[DoctorFinding]:

@@ -302,16 +302,18 @@ def _choose_gate(forum: Forum, run: str | None, subject: str | None) -> tuple[st
     if run_id is not None and subject is not None:
         return run_id, _parse_subject(subject)
     waiting = [
-        (found, gate.opened.subject)
-        for found, gate in forum.reads.waiting_gates()
-        if run_id is None or run_id in (found, forum.reads.outer_run(found))
+        (waiting_run, gate.opened.subject)
+        for waiting_run, gate in forum.reads.waiting_gates()
+        if run_id is None or run_id in (waiting_run, forum.reads.outer_run(waiting_run))
     ]
     if not waiting:
         raise click.UsageError("nothing waits for approval" + (f" in run {run}" if run else ""))
     if len(waiting) > 1:
         raise click.UsageError(
             f"{len(waiting)} gates wait; name the run and the gate: "
-            + ", ".join(f"{short_id(found)} {name}" for found, name in waiting[:_MAX_LISTED])
+            + ", ".join(
+                f"{short_id(waiting_run)} {name}" for waiting_run, name in waiting[:_MAX_LISTED]
+            )
         )
     return waiting[0]
 

@@ -383,9 +383,9 @@ def summary(run: str | None, *, as_json: bool) -> None:
     With a RUN, only what this run and the runs within it have recorded.
     """
     with common_options.open_forum() as forum:
-        found = None if run is None else forum.reads.find_run(run)
-        log_figures = forum.reads.measure_log(found, output.make_progress_bar("counted"))
-    form = ledger_forms.summary_form(log_figures, found)
+        run_id = None if run is None else forum.reads.find_run(run)
+        log_figures = forum.reads.measure_log(run_id, output.make_progress_bar("counted"))
+    form = ledger_forms.summary_form(log_figures, run_id)
     output.print_result("forum.summary/1", form, _summary_lines(form), as_json=as_json)
 
 

@@ -32,20 +32,20 @@ class McpExtension(ServerExtension):
         """Run the MCP server for the lifetime of the HTTP server."""
         return self._web.lifespan()
 
-    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
+    def endpoints(self, authenticator: Authenticator) -> Sequence[Endpoint]:
         """Return the single endpoint of the protocol."""
 
         async def handle(context: RequestContext) -> Response:
             message = await split_large_message(context.raw)
-            tenant, client = context.desk, context.principal
+            tenant, client = context.tenant, context.principal
             caller = HttpCaller(
                 forum=tenant.forum,
-                staff=tenant.staff,
+                registry=tenant.registry,
                 scopes=client.scopes,
                 name=client.name,
                 authority=client.authority,
                 visit=context,
-                door=door,
+                authenticator=authenticator,
                 endpoint=endpoint,
                 large_arguments=message.arguments,
             )
@@ -63,7 +63,7 @@ class HttpCaller(McpCaller):
     """The authenticated client of an HTTP request, in the form that MCP tools expect."""
 
     visit: RequestContext
-    door: Authenticator
+    authenticator: Authenticator
     endpoint: Endpoint
     large_arguments: bytes = b""
 
@@ -80,12 +80,12 @@ class HttpCaller(McpCaller):
     @property
     def leaving(self) -> bool:
         """Whether the server is shutting down and ends long requests."""
-        return self.visit.desk.log_follower.closed
+        return self.visit.tenant.log_follower.closed
 
     async def require_scopes(self, tool: str, scopes: frozenset[Right]) -> None:
         """Authorize the request again, with the tool's scopes. A denial raises and is recorded."""
         endpoint = replace(self.endpoint, name=f"mcp/{tool}", scopes=scopes)
-        await self.door.authorize(self.visit.request, endpoint)
+        await self.authenticator.authorize(self.visit.request, endpoint)
 
     def describe_error(self, error: Exception) -> str | None:
         """Return the message that an HTTP client would get, or None for an internal error."""

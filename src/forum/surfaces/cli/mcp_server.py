@@ -73,13 +73,13 @@ def mcp(
         forum.keys.initialise()
         opened = frozenset(map(Scope, scopes))
         server = make_server(lambda _: caller)
-        staff = AgentRegistry(forum.settings, team)
-        caller = LocalCaller(forum, staff, opened)
+        registry = AgentRegistry(forum.settings, team)
+        caller = LocalCaller(forum, registry, opened)
         if work:
             announce_runs(forum)
         # Without a worker the tools still write, for example to submit runs.
         with _work_on_runs(forum) if work else forum.log.open_writer():
-            record_configuration(forum, staff.team_settings, staff.roster)
+            record_configuration(forum, registry.team_settings, registry.roster)
             common_options.echo_info(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))
 

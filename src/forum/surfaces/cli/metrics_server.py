@@ -121,9 +121,9 @@ class _MetricsAccess:
         if monotonic() - self._at >= _ACCESS_FRESH_S:
             # Take the time before reading: a revocation during the read must not count as seen.
             read_at = monotonic()
-            found = self._reader.read(_ACCESS_TIMEOUT_S)
-            if found:
-                self._access, self._at = found[0], read_at
+            access = self._reader.read(_ACCESS_TIMEOUT_S)
+            if access:
+                self._access, self._at = access[0], read_at
             elif key.id not in self._access.granted:
                 raise StoreFailed("reading keys", StoreCondition.DATABASE_AWAY.text)
         grant = self._access.check_key(key, now())

@@ -82,10 +82,10 @@ def plan(
     if request == "-":
         words = as_usage_error(lambda: common_options.read_text(sys.stdin.buffer))
         request = words.data.decode()
-    order = read_run_request(request, file, wishes, common_options.current_settings())
-    form = plan_form(order)
+    run_request = read_run_request(request, file, wishes, common_options.current_settings())
+    form = plan_form(run_request)
     if record:
-        form = record_for_operator("forum.plan/1", order.request, form)
+        form = record_for_operator("forum.plan/1", run_request.request, form)
     if as_json:
         print_json("forum.plan/1", form)
     else:

@@ -141,10 +141,10 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
         entry = forum.ledger.find_entry(at)
         run_id = forum.reads.find_run(run) if run else entry.entry.run
         index = _index_in(entry, run_id)
-        order = forum.reads.read_run_request(run_id)
-        policy = agents.apply_to_fork(order.policy)
+        request = forum.reads.read_run_request(run_id)
+        policy = agents.apply_to_fork(request.policy)
         if agents.names_default:
-            reject_unusable_agents(policy, order.plan, here=not detach)
+            reject_unusable_agents(policy, request.plan, here=not detach)
 
         echo(f"forking {short_id(run_id)} after entry {index}", err=True)
         begin = partial(forum.runs.fork, run_id, index, policy)

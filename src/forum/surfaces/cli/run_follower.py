@@ -248,10 +248,10 @@ def _reasons(view: RunView, failure: str) -> Iterator[str]:
 
 def _format_progress(view: RunView) -> str:
     if view.state.is_reported:
-        known = (
+        source = (
             f"{view.state.provenance}, {formatting.pluralize(len(view.state.report.spans), 'step')}"
         )
-        return f"{known}, {run_view.format_usage(view)}"
+        return f"{source}, {run_view.format_usage(view)}"
     turns = formatting.panel_turns(view.state)
     done = run_view.format_task_progress(view.state) if view.state.planned else "no plan yet"
     return f"{formatting.describe_turns(turns) if turns else done}, {run_view.format_usage(view)}"
@@ -261,7 +261,7 @@ class _LineProgress:
     """Prints each change on its own line: for files, pipes and plain terminals."""
 
     def __init__(self, forum: Forum) -> None:
-        self._forum, self._said = forum, dict[str, str]()
+        self._forum, self._shown_words = forum, dict[str, str]()
         self._since = now()  # what ended before is history, unless the run is this command's own
         self._heard, self._lengths = 0, dict[str, int]()
         self._print_trouble = make_trouble_printer()
@@ -294,16 +294,16 @@ class _LineProgress:
         for name in turns or state.tasks:
             task = state.task(name)
             words = _describe_task(view, task)
-            if self._said.get(name) != words:
-                self._said[name] = words
+            if self._shown_words.get(name) != words:
+                self._shown_words[name] = words
                 if first and task.state.is_end:
                     continue  # it ended before this command started
                 passed = format_duration(view.at - state.begun)
                 sealed = _describe_sealed_ballots(state, name)
                 line = f"{formatting.strip_control_characters(words)}{sealed}"
                 echo(f"{passed:>8}  {formatting.turn_name(name)}: {line}", err=True)
-        for said in spoken:
-            common_options.echo_info(said)
+        for new_line in spoken:
+            common_options.echo_info(new_line)
 
         self._show_spans(state, first=first)
 
@@ -325,8 +325,8 @@ class _LineProgress:
             gap.entry.hex(): reported_runs.describe_gap(gap.facts) for gap in state.report.gaps
         }
         for name, words in lines.items():
-            if self._said.get(name) != words:
-                self._said[name] = words
+            if self._shown_words.get(name) != words:
+                self._shown_words[name] = words
                 ended = name in state.report.spans and state.report.spans[name].ended is not None
                 if not (first and ended):
                     passed = format_duration(self._view.at - state.begun)

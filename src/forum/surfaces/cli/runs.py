@@ -412,7 +412,7 @@ def diff(a: str, b: str | None, *, as_json: bool) -> None:
         divergences = forum.reads.diff_runs(first, second)
         views = forum.reads.view_run(first), forum.reads.view_run(second)
         answers = (views[0].answer, views[1].answer)
-        known = (views[0].state.provenance, views[1].state.provenance)
+        provenances = (views[0].state.provenance, views[1].state.provenance)
         bodies = [
             forum.reads.bodies_at(run, divergence.strand, divergence.step)
             # Only the first difference is printed in full, so no other bodies are read.
@@ -420,14 +420,14 @@ def diff(a: str, b: str | None, *, as_json: bool) -> None:
             for run in (first, second)
         ]
     if as_json:
-        form = comparison.diff_form(first, second, divergences, answers, known)
+        form = comparison.diff_form(first, second, divergences, answers, provenances)
         output.print_json("forum.diff/1", form)
     elif not divergences:
-        echo(f"the runs are the same (A {known[0]}, B {known[1]})")
+        echo(f"the runs are the same (A {provenances[0]}, B {provenances[1]})")
     else:
         print_answers(("A", "B"), (first, second), answers)
         print_divergences(divergences, ("A", "B"), bodies)
-        echo(f"A is {known[0]}, B is {known[1]}")
+        echo(f"A is {provenances[0]}, B is {provenances[1]}")
     raise SystemExit(EXIT_FAILED if divergences else 0)
 
 

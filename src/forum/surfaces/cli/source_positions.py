@@ -25,7 +25,7 @@ class SourcePositions:
 
     def __init__(self, text: str, *, is_json: bool) -> None:
         self._text, self._separator, self._blank = text, ":" if is_json else "=", _BLANK
-        self._found: dict[Path, int] = {(): 0}
+        self._positions: dict[Path, int] = {(): 0}
         self._last: dict[Path, int] = {}
         """Index of the last element of each array of tables."""
         if is_json:
@@ -36,9 +36,9 @@ class SourcePositions:
 
     def find(self, path: Path) -> tuple[int, int]:
         """Return line and column of a value, or of its nearest parent that has a position."""
-        while path not in self._found:
+        while path not in self._positions:
             path = path[:-1]
-        at = self._found[path]
+        at = self._positions[path]
         return self._text.count("\n", 0, at) + 1, at - self._text.rfind("\n", 0, at)
 
     def _skip(self, at: int) -> int:
@@ -62,16 +62,16 @@ class SourcePositions:
         end, keys = self._keys(at + 2 if many else at + 1)
         *parents, last = keys
         for number in range(1, len(keys)):
-            self._found.setdefault(self._resolve(keys[:number]), at)
+            self._positions.setdefault(self._resolve(keys[:number]), at)
         table = self._resolve(parents)
         if many:
             number = self._last.get((*table, last), -1) + 1
             self._last[*table, last] = number
-            self._found.setdefault((*table, last), at)
+            self._positions.setdefault((*table, last), at)
             table = (*table, last, number)
         else:
             table = (*table, last)
-        self._found.setdefault(table, at)
+        self._positions.setdefault(table, at)
         return end + (2 if many else 1), table
 
     def _resolve(self, keys: list[str]) -> Path:
@@ -104,7 +104,7 @@ class SourcePositions:
         path = table
         for key in keys:
             path = (*path, key)
-            self._found.setdefault(path, at)
+            self._positions.setdefault(path, at)
         if self._text[end : end + 1] != self._separator:
             # Always advance, so that text that is not understood cannot stop the scan.
             return max(end, at + 1)
@@ -124,7 +124,7 @@ class SourcePositions:
         number, at = 0, self._skip(at)
         while at < len(self._text) and self._text[at] != closing:
             if closing == "]":
-                self._found.setdefault((*path, number), at)
+                self._positions.setdefault((*path, number), at)
                 at = self._value(at, (*path, number))
             else:
                 at = self._pair(at, path)

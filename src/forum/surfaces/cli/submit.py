@@ -69,19 +69,19 @@ def submit(
     if request == "-":
         words = submit_options.as_usage_error(lambda: common_options.read_text(sys.stdin.buffer))
         request = words.data.decode()
-    order = submit_options.read_run_request(
+    run_request = submit_options.read_run_request(
         request, plan, wishes, common_options.current_settings()
     )
     # With --detach the calls are made by a worker, which may be on another machine and have the API
     # keys that are missing here.
-    submit_options.reject_unusable_agents(order.policy, order.plan, here=not detach)
-    if submit_options.is_echo_only(order):
+    submit_options.reject_unusable_agents(run_request.policy, run_request.plan, here=not detach)
+    if submit_options.is_echo_only(run_request):
         echo(
             "No model is connected: a scripted agent repeats the request.  Connect one with "
             "--model, with --cmd PROGRAM, or as [models.capable] in forum.toml.",
             err=True,
         )
-    if submit_options.has_ineffective_cap(order):
+    if submit_options.has_ineffective_cap(run_request):
         echo(
             "no agent has a price: --max-usd stops nothing; declare one with --price-usd, "
             "or --price-in and --price-out",
@@ -92,12 +92,12 @@ def submit(
         forum.keys.initialise()
 
         key, owner = idempotency_key, f"{OPERATOR}/submit"
-        ticket = IdempotencyKey.of_order(owner, key, order) if key else None
+        key_of_request = IdempotencyKey.of_order(owner, key, run_request) if key else None
 
         def begin() -> str:
             try:
                 return submit_options.as_usage_error(
-                    lambda: forum.runs.submit(order, ticket=ticket)
+                    lambda: forum.runs.submit(run_request, idempotency_key=key_of_request)
                 )
             except IdempotencyKeyUsed as error:
                 why = f"The key {idempotency_key} was used for another request, run {error.run}"

@@ -108,7 +108,7 @@ class AgentOptions:
     def origin_of(self, name: str) -> str:
         """Return the option that names an agent, or ""."""
         if name:
-            named = any(wish.partition("=")[0] == name for wish in self.agent)
+            named = any(choice.partition("=")[0] == name for choice in self.agent)
             return f"--agent {name}" if named else ""
         options = {"--cmd": self.cmd, "--script": self.script, "--model": self.model}
         return next((option for option, value in options.items() if value is not None), "")
@@ -352,41 +352,41 @@ def _read_run_request(
         wishes.agents,
         own="agents" in raw_policy,
     )
-    order = RunRequest(
+    run_request = RunRequest(
         words, None, planning.pin_tools(policy, settings), wishes.terms.apply_limits(budget)
     )
     if "tasks" in table:
         raw_tasks = _with_panels(source, table["tasks"])
         tasks = _convert(source, {"tasks": raw_tasks}, _PlanTasks).tasks
         as_usage_error(lambda: check_plan_size(tasks))
-        order = replace(order, plan=as_usage_error(lambda: Plan(tasks)))
+        run_request = replace(run_request, plan=as_usage_error(lambda: Plan(tasks)))
         if wishes.team.lane or wishes.team.route:
             raise click.UsageError("--lane, --route: not with a plan, whose tasks name their lanes")
-    return _decide(planner, order, wishes)
+    return _decide(planner, run_request, wishes)
 
 
-def _decide(planner: planning.Planner, order: RunRequest, wishes: SubmitOptions) -> RunRequest:
+def _decide(planner: planning.Planner, request: RunRequest, wishes: SubmitOptions) -> RunRequest:
     """Return what will be carried out for a request of the operator."""
     team, lane = wishes.team.team, wishes.team.lane or ""
     if team is None and wishes.agents.names_default:
         team = False  # a default agent named by option overrides the setting
-    route = wishes.team.routing_choice if order.plan is None else None
-    is_routed = planner.is_routed(order.policy, team=team, route=route)
-    if order.plan is None and not lane and is_routed and not is_echo_only(order):
+    route = wishes.team.routing_choice if request.plan is None else None
+    is_routed = planner.is_routed(request.policy, team=team, route=route)
+    if request.plan is None and not lane and is_routed and not is_echo_only(request):
         # Loading the router takes a second or two the first time on a machine: say what the user
         # waits for.
         common_options.echo_info("routing: looking for the lane that the request belongs to")
     operator = planning.CallerAuthority.OPERATOR
     try:
-        order = as_usage_error(
-            lambda: planner.decide(order, operator, lane=lane, team=team, route=route)
+        request = as_usage_error(
+            lambda: planner.decide(request, operator, lane=lane, team=team, route=route)
         )
     except errors.BadRoster as error:
         raise click.UsageError(f"{planner.roster_file}: {error}") from None
-    as_usage_error(lambda: _check_encoding(order))
-    if order.policy.declined_team:
-        common_options.echo_info(explain_declined_team(order.policy.declined_team))
-    return order
+    as_usage_error(lambda: _check_encoding(request))
+    if request.policy.declined_team:
+        common_options.echo_info(explain_declined_team(request.policy.declined_team))
+    return request
 
 
 def panel_run_request(
@@ -402,13 +402,13 @@ def panel_run_request(
     planner = planning.Planner(settings)
     policy = apply_agents(Policy(), planner.team_settings, agents, own=False)
     policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
-    order = RunRequest(
+    run_request = RunRequest(
         request, None, planning.pin_tools(policy, settings), limits.apply_limits(RunBudget())
     )
     operator = planning.CallerAuthority.OPERATOR
-    order = as_usage_error(lambda: planner.decide(order, operator, panel=panel))
-    as_usage_error(lambda: _check_encoding(order))
-    return order
+    run_request = as_usage_error(lambda: planner.decide(run_request, operator, panel=panel))
+    as_usage_error(lambda: _check_encoding(run_request))
+    return run_request
 
 
 def _convert_named(
@@ -544,12 +544,12 @@ def read_roster_file(file: Path | None, team: team_settings.TeamSettings) -> Ros
         raise click.UsageError(f"{named}: {error}") from None
 
 
-def _check_encoding(order: RunRequest) -> None:
+def _check_encoding(request: RunRequest) -> None:
     """Raise for text that is not valid Unicode, before anything is started for the request."""
-    text_content(order.request)
-    if order.plan is not None:
-        write_plan(order.plan)
-    write_policy(order.policy)
+    text_content(request.request)
+    if request.plan is not None:
+        write_plan(request.plan)
+    write_policy(request.policy)
 
 
 def reject_unusable_agents(policy: Policy, plan: Plan | None, *, here: bool) -> None:
@@ -565,15 +565,17 @@ def as_usage_error(make: Callable[[], T]) -> T:
         raise click.UsageError(str(error)) from None
 
 
-def is_echo_only(order: RunRequest) -> bool:
+def is_echo_only(request: RunRequest) -> bool:
     """Return whether no real agent is configured: the scripted default echoes its instruction."""
-    names = agents_in(order.policy, order.plan)
-    return "" in names and order.policy.agents.get("") == Scripted()
+    names = agents_in(request.policy, request.plan)
+    return "" in names and request.policy.agents.get("") == Scripted()
 
 
-def has_ineffective_cap(order: RunRequest) -> bool:
+def has_ineffective_cap(request: RunRequest) -> bool:
     """Return whether there is a cap in dollars but no agent with a price."""
-    return order.budget.usd != NO_LIMIT and not any(map(_has_price, order.policy.agents.values()))
+    return request.budget.usd != NO_LIMIT and not any(
+        map(_has_price, request.policy.agents.values())
+    )
 
 
 def _has_price(agent: Agent) -> bool:
@@ -649,11 +651,11 @@ def _convert(source: str, value: object, into: type[T]) -> T:
         raise click.UsageError(f"{source}: {error}") from None
 
 
-def parse_named_agent(wish: str) -> tuple[str, Agent]:
+def parse_named_agent(text: str) -> tuple[str, Agent]:
     """Return the name and the program of an option `NAME=PROGRAM ARGS`."""
-    name, separator, command = wish.partition("=")
+    name, separator, command = text.partition("=")
     if not separator or not name:
-        raise click.UsageError(f"--agent {wish}: write NAME=PROGRAM ARGS")
+        raise click.UsageError(f"--agent {text}: write NAME=PROGRAM ARGS")
     return name, _parse_command(f"--agent {name}", command)
 
 

@@ -130,8 +130,8 @@ def message_lines(record: RunRecord, columns: int, most: int) -> list[str]:
     """Return the messages of a run that Forum does not drive, one line for each of the first."""
     steps = [step for step in find_steps(record.entries) if step.op is Operation.MODEL]
     lines: list[str] = []
-    for step, exchange in read_exchanges(record, steps):
-        for message in exchange.messages:
+    for step, model_exchange in read_exchanges(record, steps):
+        for message in model_exchange.messages:
             if len(lines) == most:
                 return [
                     *lines,
@@ -152,12 +152,12 @@ def label_message(step: ConversationStep, message: ChatMessage) -> str:
     return "error:" if step.outcome in (None, kinds.Outcome.OK) else "failed:"
 
 
-def describe_step(step: ConversationStep, exchange: ModelExchange) -> str:
+def describe_step(step: ConversationStep, model_exchange: ModelExchange) -> str:
     """Return a step in one line: its model, outcome, time, cost and tokens."""
     if step.is_command:
         what = "program"
     elif step.op is Operation.MODEL:
-        what = step.model or exchange.model or step.name
+        what = step.model or model_exchange.model or step.name
     else:
         what = f"{step.op} {step.name}"
     parts = [
@@ -165,7 +165,7 @@ def describe_step(step: ConversationStep, exchange: ModelExchange) -> str:
         format_duration(step.micros) if step.last else "",
         f"${format_usd(step.spent.usd)}" if step.spent.usd else "",
         f"{step.input_tokens:,} + {step.output_tokens:,} tokens" if step.spent.tokens else "",
-        exchange.stop_reason if exchange.stop_reason not in _USUAL_STOPS else "",
+        model_exchange.stop_reason if model_exchange.stop_reason not in _USUAL_STOPS else "",
     ]
     agent = f"{step.agent}: " if step.agent not in ("", what, step.name) else ""
     return f"{agent}{what}: {', '.join(filter(None, parts))}"
@@ -186,28 +186,28 @@ def describe_message(message: ChatMessage) -> list[str]:
 
 
 def _format_exchange(
-    view: RunView, step: ConversationStep, exchange: ModelExchange, columns: int
+    view: RunView, step: ConversationStep, model_exchange: ModelExchange, columns: int
 ) -> Iterator[str]:
     """Yield a step: a line about it, then what was sent and what came back as messages."""
     color = "cyan" if step.outcome is None else "green"
     color = color if step.outcome in (None, kinds.Outcome.OK) else "red"
     passed = step.started - view.state.begun
     yield from _heading_lines(
-        step.located.index, passed, describe_step(step, exchange), columns, color
+        step.located.index, passed, describe_step(step, model_exchange), columns, color
     )
-    if exchange.repeated:
-        yield f"  ({formatting.pluralize(exchange.repeated, 'message')} as before)"
-    for message in exchange.request:
+    if model_exchange.repeated:
+        yield f"  ({formatting.pluralize(model_exchange.repeated, 'message')} as before)"
+    for message in model_exchange.request:
         label = label_message(step, message)
         yield from _format_message(label, message, step.first, "input", columns)
-    for message in exchange.reply:
+    for message in model_exchange.reply:
         label = label_message(step, message)
         body = "error" if "error" in step.located.entry.bodies else "output"
         yield from _format_message(label, message, step.located, body, columns)
     for located, name in ((step.first, "input"), (step.located, "output")):
         commitment = located.entry.bodies.get(name)
-        shown = exchange.request if name == "input" else exchange.reply
-        if commitment and commitment.size and not shown and not exchange.repeated:
+        shown = model_exchange.request if name == "input" else model_exchange.reply
+        if commitment and commitment.size and not shown and not model_exchange.repeated:
             yield f"  ({label_body(name)}: erased, or not in this bundle)"
 
 

@@ -38,26 +38,28 @@ from forum.surfaces.http.tenant import Tenant
 from forum.surfaces.http.tlog import TLOG
 
 
-def make_app(config: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
+def make_app(config: ServerConfig, extensions: Sequence[ServerExtension] = ()) -> Starlette:
     """Return the application for a server configuration, with extensions."""
-    door, metrics = Authenticator(config), HttpMetrics()
+    authenticator, metrics = Authenticator(config), HttpMetrics()
     admission = metrics.admission = Admission(len(config.desks))
     declared = all_endpoints(metrics, config.desks)
     by_path: dict[str, _PathApp] = {}
     for endpoint in (
         *declared,
-        *session_endpoints(door),
-        *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
+        *session_endpoints(authenticator),
+        *(endpoint for annex in extensions for endpoint in annex.endpoints(authenticator)),
     ):
-        answer = request_pipeline.make_request_handler(endpoint, door, metrics, config.most_bytes)
+        answer = request_pipeline.make_request_handler(
+            endpoint, authenticator, metrics, config.most_bytes
+        )
         path = by_path.setdefault(endpoint.path, _PathApp(admission))
         path.endpoints[endpoint.method], path.handlers[endpoint.method] = endpoint, answer
     app = Starlette(
         routes=[
             *(Route(path, app, methods=list(app.handlers)) for path, app in by_path.items()),
-            *(route for annex in annexes for route in annex.routes()),
+            *(route for annex in extensions for route in annex.routes()),
         ],
-        lifespan=_lifespan(config.desks, door, annexes),
+        lifespan=_lifespan(config.desks, authenticator, extensions),
         exception_handlers={HTTPException: _route_error},
         middleware=[Middleware(_PlainPaths, voices=_collect_voices(declared))],
     )
@@ -150,8 +152,8 @@ class _PathApp:
 
 def _lifespan(
     tenants: Sequence[Tenant],
-    door: Authenticator,
-    annexes: Sequence[ServerExtension],
+    authenticator: Authenticator,
+    extensions: Sequence[ServerExtension],
 ) -> Callable[[Starlette], Any]:
     async def open_tenants(stack: AsyncExitStack) -> None:
         """Open and follow all ledgers; register their cleanup on the stack."""
@@ -173,9 +175,9 @@ def _lifespan(
             stack.callback(tenant.log_follower.close)
         # The stack unwinds in reverse: extensions stop, and denials
         # are flushed, before the ledgers are closed.
-        await stack.enter_async_context(door.denials.flush_periodically())
+        await stack.enter_async_context(authenticator.denials.flush_periodically())
         # The first one stops first: the gateway closes its runs before the webhooks end.
-        for annex in reversed(annexes):
+        for annex in reversed(extensions):
             await stack.enter_async_context(annex.lifespan())
 
     @asynccontextmanager

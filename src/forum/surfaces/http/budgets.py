@@ -6,7 +6,7 @@ from forum.surfaces.schemas.budgets import BudgetsForm, budgets_form
 
 def list_budgets(context: RequestContext) -> BudgetsForm:
     """List the accounts under caps over many runs."""
-    return budgets_form(context.desk.forum.runs.budget_status())
+    return budgets_form(context.tenant.forum.runs.budget_status())
 
 
 BUDGETS = (

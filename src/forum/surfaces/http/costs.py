@@ -25,7 +25,7 @@ class CostsAsk(costs.CostsFilter, frozen=True, forbid_unknown_fields=True):
 def get_costs(context: RequestContext) -> costs.CostsForm:
     """Add up what runs have cost."""
     ask: CostsAsk = context.query
-    query, reads = costs.costs_query(ask), context.desk.forum.reads
+    query, reads = costs.costs_query(ask), context.tenant.forum.reads
     return costs.costs_form(reads.add_up_costs(ask.by, query, ask.cursor or None, ask.split))
 
 

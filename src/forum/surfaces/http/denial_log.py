@@ -23,10 +23,10 @@ OTHER_PRINCIPALS = "others"
 class _DenialKey:
     """The denials that are counted together."""
 
-    desk: Tenant
+    tenant: Tenant
     who: str
     why: DenialReason
-    door: str
+    surface: str
 
 
 class DenialRecorder:
@@ -37,11 +37,11 @@ class DenialRecorder:
         self._pending: dict[_DenialKey, int] = {}
         """Denials since the last entry, for each key with an entry in this window."""
 
-    async def record(self, tenant: Tenant, principal: str, why: DenialReason, door: str) -> None:
+    async def record(self, tenant: Tenant, principal: str, why: DenialReason, surface: str) -> None:
         """Count a denial; if it is the first of its window, it is recorded when this returns."""
-        case = _DenialKey(tenant, principal, why, door)
+        case = _DenialKey(tenant, principal, why, surface)
         if len(self._pending) >= MAX_DENIAL_KEYS and case not in self._pending:
-            case = _DenialKey(tenant, OTHER_PRINCIPALS, why, door)
+            case = _DenialKey(tenant, OTHER_PRINCIPALS, why, surface)
         is_first = case not in self._pending
         self._pending[case] = self._pending.get(case, 0) + 1
         if is_first:
@@ -77,9 +77,9 @@ class DenialRecorder:
         # Reset before the append, so that a concurrent
         # flush does not record the same denials again.
         times, self._pending[case] = self._pending[case], 0
-        denied = AccessDenialFacts(case.who, case.why, case.door, times)
+        denied = AccessDenialFacts(case.who, case.why, case.surface, times)
         try:
-            await asyncio.to_thread(case.desk.forum.access.record_denial, denied, case.who)
+            await asyncio.to_thread(case.tenant.forum.access.record_denial, denied, case.who)
         except Exception:
             self._pending[case] = self._pending.get(case, 0) + times
             raise

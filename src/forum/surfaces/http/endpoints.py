@@ -96,7 +96,7 @@ class RequestContext:
     """One request, after all checks."""
 
     request: Request
-    desk: "Tenant"
+    tenant: "Tenant"
     principal: Principal
     query: Any = None
     body: Any = None

@@ -91,7 +91,7 @@ def list_entries(context: endpoints.RequestContext) -> EntriesPage:
 
 
 def _list_log_entries(context: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
-    store = context.desk.forum.store
+    store = context.tenant.forum.store
     start, size = ask.after + 1, store.head().size
     stop = min(start + ask.limit, size)
     numbered = enumerate(store.entries(start, stop), start)
@@ -100,7 +100,7 @@ def _list_log_entries(context: endpoints.RequestContext, ask: EntriesAsk) -> Ent
 
 
 def _list_run_entries(context: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
-    store = context.desk.forum.store
+    store = context.tenant.forum.store
     entries, more = read_page(store, ask.run, ask.after, ask.limit)
     if not entries and not store.strands(ask.run):
         raise NoSuchRun(ask.run)
@@ -137,7 +137,7 @@ def get_body(context: endpoints.RequestContext) -> Response:
     commitment = located.entry.bodies.get(name)
     if commitment is None:
         raise NoSuchEntry(f"entry {located.index} has no body {name!r}")
-    stored = stored_body(context.desk.forum.store, located.entry, name)
+    stored = stored_body(context.tenant.forum.store, located.entry, name)
     if stored is None:
         why = f"body {name!r} of entry {located.index} was erased, or is missing"
         raise ProblemError(ProblemType.GONE, why)
@@ -157,7 +157,7 @@ def _check_may_read(context: endpoints.RequestContext, located: LocatedEntry, na
     """Raise `ProblemError` (403) unless a client may read all bodies, or decides about this one."""
     if has_scope(context.principal.scopes, endpoints.READERS):
         return
-    if not context.desk.forum.reads.is_shown_at_gate(located, name):
+    if not context.tenant.forum.reads.is_shown_at_gate(located, name):
         why = "the scope approve opens only what is shown at a gate; all else needs the scope read"
         raise ProblemError(ProblemType.FORBIDDEN, why)
 
@@ -167,7 +167,7 @@ def get_proof(context: endpoints.RequestContext) -> ledger.ProofForm | Response:
     located = _find_entry(context)
     if located.index is None:
         raise NotYetSigned(located.leaf.hex())
-    proof = context.desk.forum.ledger.prove_entry(located.index)
+    proof = context.tenant.forum.ledger.prove_entry(located.index)
     if _wants_text(context):
         return PlainTextResponse(proof.encode(), headers={**endpoints.NO_STORE, "Vary": "Accept"})
     return ledger.proof_form(located, proof)
@@ -176,7 +176,7 @@ def get_proof(context: endpoints.RequestContext) -> ledger.ProofForm | Response:
 def get_directory(context: endpoints.RequestContext) -> ledger.DirectoryForm:
     """Return entries that name the runs of the log, and the proof that none is left out."""
     ask: DirectoryAsk = context.query
-    return ledger.directory_form(prove_run_list(context.desk.forum.store, ask.first, ask.limit))
+    return ledger.directory_form(prove_run_list(context.tenant.forum.store, ask.first, ask.limit))
 
 
 def _wants_text(context: endpoints.RequestContext) -> bool:
@@ -193,14 +193,14 @@ def get_causes(context: endpoints.RequestContext) -> ledger.WhyForm:
     """Return what led to an entry."""
     ask: CausesAsk = context.query
     located = _find_entry(context)
-    forum = context.desk.forum
+    forum = context.tenant.forum
     chain = walk_causes(forum.store, KINDS, located, ask.limit, within_finder(forum.store, KINDS))
     return ledger.why_form(chain, forum.reads.explain_entry)
 
 
 def get_checkpoint(context: endpoints.RequestContext) -> ledger.CheckpointForm:
     """Return the newest signed checkpoint."""
-    forum = context.desk.forum
+    forum = context.tenant.forum
     data = forum.store.checkpoint()
     if data is None:
         raise ProblemError(ProblemType.NOT_SIGNED, "no checkpoint was signed yet")
@@ -211,14 +211,14 @@ def get_checkpoint(context: endpoints.RequestContext) -> ledger.CheckpointForm:
 
 def verify_log(context: endpoints.RequestContext) -> ReportForm:
     """Check the whole ledger with the keys and memories of the server, not its marks."""
-    forum = context.desk.forum
+    forum = context.tenant.forum
     with hold_check_lock():
         return report_form(forum.log.verify(forum.log.read_trust_for_others()))
 
 
 def replay_run(context: endpoints.RequestContext) -> ReplayForm:
     """Replay a run from its record alone, and say where the two differ."""
-    forum, run = context.desk.forum, context.path_param("run")
+    forum, run = context.tenant.forum, context.path_param("run")
     if forum.reads.read_run(run).outcome is None:
         raise ProblemError(ProblemType.CONFLICT, f"run {run} has not ended; replay it after that")
     with hold_check_lock():
@@ -240,7 +240,7 @@ def hold_check_lock() -> Iterator[None]:
 def export_bundle(context: endpoints.RequestContext) -> Response:
     """Return the evidence bundle of a run; who took it is recorded and signed before."""
     run = context.path_param("run")
-    bundle = context.desk.forum.log.export(run, context.principal.name, SIGNER_TIMEOUT_S)
+    bundle = context.tenant.forum.log.export(run, context.principal.name, SIGNER_TIMEOUT_S)
     headers = {**endpoints.NO_STORE, "Content-Disposition": f'attachment; filename="{run}.zip"'}
     return Response(bundle, 200, headers, _ZIP)
 
@@ -250,7 +250,7 @@ def _find_entry(context: endpoints.RequestContext) -> LocatedEntry:
     named = context.path_param("entry")
     if not _ENTRY(named):
         raise NoSuchEntry(f"{named} (an entry is named by its index or its id)")
-    return context.desk.forum.ledger.find_entry(named)
+    return context.tenant.forum.ledger.find_entry(named)
 
 
 ENTRIES = (

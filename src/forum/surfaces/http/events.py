@@ -44,7 +44,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def follow_run(context: endpoints.RequestContext) -> Response:
     """Tell what happens in a run, until it has ended."""
-    run, tenant = context.path_param("run"), context.desk
+    run, tenant = context.path_param("run"), context.tenant
     if not await asyncio.to_thread(tenant.forum.store.strands, run):
         raise NoSuchRun(run)
     feed = RunEventReader(tenant.forum.store, run, _last_event_index(context))
@@ -58,8 +58,8 @@ async def follow_run(context: endpoints.RequestContext) -> Response:
 async def follow_log(context: endpoints.RequestContext) -> Response:
     """Tell what happens in the log, in all runs and besides, without an end."""
     held_shares(context.request).follow()
-    feed = LogEventReader(context.desk.forum.store, _last_event_index(context))
-    return StreamingResponse(_stream_log(context.desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
+    feed = LogEventReader(context.tenant.forum.store, _last_event_index(context))
+    return StreamingResponse(_stream_log(context.tenant, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
 def _is_over(reader: EntryReader, run: str, after: int) -> bool:

@@ -18,7 +18,7 @@ class ServerExtension:
     home: ClassVar[str] = ""
     """The path of its page for people, if it has one."""
 
-    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  for those that have some
+    def endpoints(self, authenticator: Authenticator) -> Sequence[Endpoint]:  # noqa: ARG002  for those that have some
         """Return its operations."""
         return ()
 

@@ -37,7 +37,7 @@ def health_endpoints(
         return probe
 
     def metrics(context: endpoints.RequestContext) -> Response:
-        body, media_type = counted.write(context.desk, context.request.headers.get("accept", ""))
+        body, media_type = counted.write(context.tenant, context.request.headers.get("accept", ""))
         return Response(
             body, headers={**endpoints.NO_STORE, "Content-Type": media_type, "Vary": "Accept"}
         )

@@ -13,7 +13,7 @@ _ADMIN = frozenset({Scope.ADMIN})
 
 def list_keys(context: RequestContext) -> keys.KeysForm:
     """List every key of the ledger."""
-    return keys.keys_form(context.desk.forum.access.read_access(), now())
+    return keys.keys_form(context.tenant.forum.access.read_access(), now())
 
 
 def create_key(context: RequestContext) -> keys.NewKeyForm:
@@ -25,14 +25,14 @@ def create_key(context: RequestContext) -> keys.NewKeyForm:
             raise ProblemError(
                 ProblemType.FORBIDDEN, f"who has not the scope {scope} cannot give it"
             )
-    forum = context.desk.forum
+    forum = context.tenant.forum
     key = forum.access.grant(ask.name, set(ask.scopes), ask.seconds or 0, context.principal.name)
     return keys.NewKeyForm(keys.key_form(forum.access.read_access(), key.id, now()), str(key))
 
 
 def revoke_key(context: RequestContext) -> keys.KeyForm:
     """Let a key open nothing from now on."""
-    forum, key = context.desk.forum, context.path_param("key")
+    forum, key = context.tenant.forum, context.path_param("key")
     forum.access.revoke(key, context.principal.name)
     return keys.key_form(forum.access.read_access(), key, now())
 

@@ -31,7 +31,7 @@ class _LedgerKeys:
     """The keys of one ledger."""
 
     def __init__(self, tenant: Tenant, threads: Executor) -> None:
-        self._desk, self._threads = tenant, threads
+        self._tenant, self._threads = tenant, threads
         self._access: DatabaseMemory[AccessState] = DatabaseMemory(
             tenant.forum.store.lineage, lambda: _NO_KEYS
         )
@@ -49,7 +49,7 @@ class _LedgerKeys:
     @property
     def patience(self) -> float:
         """How long a round should wait for this ledger, in seconds."""
-        return _PATIENCE_SECONDS if self._desk.monitor.is_available else _LITTLE_PATIENCE_SECONDS
+        return _PATIENCE_SECONDS if self._tenant.monitor.is_available else _LITTLE_PATIENCE_SECONDS
 
     def knows(self, key: ApiKey) -> bool:
         """Return whether a key with this id was granted, as of the last read."""
@@ -78,7 +78,7 @@ class _LedgerKeys:
         await asyncio.sleep(self._read_at + _PAUSE_SECONDS - monotonic())
         began, loop = monotonic(), asyncio.get_running_loop()
         try:
-            forum = self._desk.forum
+            forum = self._tenant.forum
             self._access.value = await loop.run_in_executor(
                 self._threads, forum.access.read_access, self.access
             )

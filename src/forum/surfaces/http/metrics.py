@@ -62,9 +62,9 @@ class HttpMetrics:
         for operation, buckets in sorted(self.buckets.items()):
             counts = zip((*map(str, _BOUNDS), "+Inf"), accumulate(buckets), strict=True)
             times.add_metric([operation], list(counts), self.seconds[operation])
-        told = (REQUESTS, *metrics.LEDGER_METRICS, EVENT_STREAMS, SHARES_HELD, SHARES_REFUSED)
+        written = (REQUESTS, *metrics.LEDGER_METRICS, EVENT_STREAMS, SHARES_HELD, SHARES_REFUSED)
         samples = [*self._samples(tenant), *tenant.forum.runs.metric_samples()]
-        return write_exposition(told, samples, accept, times)
+        return write_exposition(written, samples, accept, times)
 
     def _samples(self, tenant: Tenant) -> Iterator[metrics.Sample]:
         for (operation, status), times in sorted(self.requests.items()):

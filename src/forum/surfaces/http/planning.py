@@ -26,22 +26,22 @@ _SUBMIT_OR_READERS = endpoints.READERS | {Scope.SUBMIT}
 
 async def find_route(context: endpoints.RequestContext) -> lanes.RouteForm:
     """Say where a request belongs, and why."""
-    staff = context.desk.staff
-    route = await run_cpu_bounded(lambda: staff.router.route(context.body.text))
-    form = lanes.route_form(route, staff.next_step(route))
+    registry = context.tenant.registry
+    route = await run_cpu_bounded(lambda: registry.router.route(context.body.text))
+    form = lanes.route_form(route, registry.next_step(route))
     return await _record(context, "forum.route/1", context.body.text, form)
 
 
 async def preview_plan(context: endpoints.RequestContext) -> Response:
     """Say what would be done."""
-    forum, staff, principal = context.desk.forum, context.desk.staff, context.principal
+    forum, registry, principal = context.tenant.forum, context.tenant.registry, context.principal
 
     def build() -> RunRequest:
         subject = requests.read_subject(forum, context.body, principal.scopes)
-        return requests.run_request_from_form(context.body, staff, principal.authority, subject)
+        return requests.run_request_from_form(context.body, registry, principal.authority, subject)
 
-    order = await context.desk.build_run_request(build)
-    form = await run_cpu_bounded(lambda: plan_form(order))
+    request = await context.tenant.build_run_request(build)
+    form = await run_cpu_bounded(lambda: plan_form(request))
     form = await _record(context, "forum.plan/1", context.body.request, form)
     return Response(await run_cpu_bounded(lambda: encode(form)), media_type=endpoints.JSON)
 
@@ -53,19 +53,19 @@ async def _record(
     if not context.body.record:
         return form
     requests.check_record_authority(context.principal.scopes)
-    forum, actor = context.desk.forum, context.principal.name
+    forum, actor = context.tenant.forum, context.principal.name
     run = await run_in_threadpool(requests.record_preview, forum, schema, request, form, actor)
     return msgspec.structs.replace(form, recorded=run)
 
 
 def list_agents(context: endpoints.RequestContext) -> models.ModelsForm:
     """Say who would be asked for what.  Of keys only whether this process has them."""
-    return models.planner_models_form(context.desk.staff)
+    return models.planner_models_form(context.tenant.registry)
 
 
 def get_roster(context: endpoints.RequestContext) -> lanes.RosterForm:
     """List the specialists."""
-    return lanes.roster_form(context.desk.staff.roster)
+    return lanes.roster_form(context.tenant.registry.roster)
 
 
 PLANNING = (

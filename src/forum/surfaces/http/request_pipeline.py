@@ -56,7 +56,10 @@ _probe_threads = anyio.CapacityLimiter(_PROBE_THREADS)
 
 
 def make_request_handler(
-    endpoint: endpoints.Endpoint, door: Authenticator, metrics: HttpMetrics, most_bytes: int
+    endpoint: endpoints.Endpoint,
+    authenticator: Authenticator,
+    metrics: HttpMetrics,
+    most_bytes: int,
 ) -> RequestHandler:
     """Return the handler for the requests of one operation."""
     is_coroutine = inspect.iscoroutinefunction(endpoint.handle)
@@ -68,7 +71,7 @@ def make_request_handler(
         with begin_span(SpanName.REQUEST, endpoint.name) if is_traced else Span() as span:
             try:
                 async with asyncio.timeout(endpoint.seconds):
-                    tenant, principal = await door.authorize(request, endpoint)
+                    tenant, principal = await authenticator.authorize(request, endpoint)
                     if not endpoint.is_probe:
                         requester = Requester(tenant.forum.access.tenant, principal.name)
                         held_shares(request).admit(requester)
@@ -78,7 +81,7 @@ def make_request_handler(
                         endpoints.read_idempotency_key(request)
                     context = endpoints.RequestContext(
                         request=request,
-                        desk=tenant,
+                        tenant=tenant,
                         principal=principal,
                         query=query,
                         body=body,
@@ -90,7 +93,9 @@ def make_request_handler(
                     # The handler's timeout ends here, but a stream may last for
                     # days: authorization is checked again while it is sent.
                     stream = result.body_iterator
-                    result.body_iterator = door.reauthorize_stream(request, endpoint, stream)
+                    result.body_iterator = authenticator.reauthorize_stream(
+                        request, endpoint, stream
+                    )
                 response = _to_response(result, endpoint)
             except ClientDisconnect:
                 response = Response(status_code=499)  # no client receives it; counted in metrics

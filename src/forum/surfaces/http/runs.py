@@ -98,29 +98,29 @@ class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def create_run(context: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
-    tenant, form, actor = context.desk, context.body, context.principal.name
+    tenant, form, actor = context.tenant, context.body, context.principal.name
     requests.check_gate_authority(form.gates, context.principal.scopes)
     principal = context.principal
 
     def build() -> RunRequest:
         subject = requests.read_subject(tenant.forum, form, principal.scopes)
-        return requests.run_request_from_form(form, tenant.staff, principal.authority, subject)
+        return requests.run_request_from_form(form, tenant.registry, principal.authority, subject)
 
     if not _is_small(context):
-        order = await tenant.build_run_request(build)
+        request = await tenant.build_run_request(build)
         return _accepted_run(
-            tenant, await tenant.submit(order, actor, lambda: context.idempotency_key)
+            tenant, await tenant.submit(request, actor, lambda: context.idempotency_key)
         )
     if _is_planned_in_thread(context):
-        order = await tenant.build_run_request(build)
+        request = await tenant.build_run_request(build)
     else:
         await tenant.admission.wait_for_slot()
-        order = build()
+        request = build()
     # On the event loop: for a small request this is cheaper than a change of threads, and none of
     # the few threads waits until the commit is durable.
     past = tenant.log_follower.latest_checkpoint
     return _accepted_run(
-        tenant, await tenant.forum.runs.submit_async(order, actor, past, context.idempotency_key)
+        tenant, await tenant.forum.runs.submit_async(request, actor, past, context.idempotency_key)
     )
 
 
@@ -132,7 +132,7 @@ def _is_small(context: RequestContext) -> bool:
     form: requests.AskForm = context.body
     if (
         len(context.raw) > MAX_INLINE_BYTES
-        or context.desk.staff.team_settings.servers
+        or context.tenant.registry.team_settings.servers
         or form.panel
         or form.panels
         or form.about
@@ -145,12 +145,12 @@ def _is_small(context: RequestContext) -> bool:
 def _is_planned_in_thread(context: RequestContext) -> bool:
     """Return whether deciding the plan of a small request may take longer than a millisecond."""
     form: requests.AskForm = context.body
-    staff = context.desk.staff
-    if form.tasks or not staff.is_routed(
-        staff.base_policy, lane=form.lane, team=form.team, route=form.route
+    registry = context.tenant.registry
+    if form.tasks or not registry.is_routed(
+        registry.base_policy, lane=form.lane, team=form.team, route=form.route
     ):
         return False
-    return not staff.can_route_inline(form.request, lane=form.lane, team=form.team)
+    return not registry.can_route_inline(form.request, lane=form.lane, team=form.team)
 
 
 def _accepted_run(tenant: Tenant, run: str) -> Response:
@@ -162,7 +162,7 @@ def _accepted_run(tenant: Tenant, run: str) -> Response:
 def list_runs(context: RequestContext) -> runs.RunsPage:
     """List runs, the newest first."""
     ask: RunsPageAsk = context.query
-    reads = context.desk.forum.reads
+    reads = context.tenant.forum.reads
     query = runs.run_query(ask)
     return runs.runs_page(
         reads.list_runs(query, ask.cursor or None, ask.limit, max_scanned=MAX_SCANNED_RUNS)
@@ -181,7 +181,7 @@ class UntilAsk(Struct, frozen=True, forbid_unknown_fields=True):
 def get_run(context: RequestContext) -> runs.RunForm:
     """Return a run as it stands, or as it stood when an entry was the last."""
     ask: UntilAsk = context.query
-    forum = context.desk.forum
+    forum = context.tenant.forum
     last = None if ask.until is None else forum.ledger.find_entry(str(ask.until))
     return runs.run_form(forum.reads.view_run(context.path_param("run"), last))
 
@@ -198,14 +198,14 @@ class TranscriptAsk(Struct, frozen=True, forbid_unknown_fields=True):
 def get_transcript(context: RequestContext) -> TranscriptPage:
     """Return the calls of models and tools of a run, decoded into messages."""
     ask: TranscriptAsk = context.query
-    record = context.desk.forum.reads.read_run_record(context.path_param("run"))
+    record = context.tenant.forum.reads.read_run_record(context.path_param("run"))
     return transcript_page(record, ask.after, ask.limit)
 
 
 def diff_runs(context: RequestContext) -> DiffForm:
     """Compare two runs by the rules of `forum diff`."""
     names = context.path_param("run"), context.path_param("other")
-    return compare_runs(context.desk.forum.reads, *names)
+    return compare_runs(context.tenant.forum.reads, *names)
 
 
 class MeForm(Struct, frozen=True):
@@ -220,46 +220,48 @@ class MeForm(Struct, frozen=True):
 def get_me(context: RequestContext) -> MeForm:
     """Return the name and the scopes of the client."""
     who = context.principal
-    return MeForm(who.name, tuple(sorted(who.scopes)), context.desk.forum.origin, __version__)
+    return MeForm(who.name, tuple(sorted(who.scopes)), context.tenant.forum.origin, __version__)
 
 
 def cancel_run(context: RequestContext) -> Response:
     """Ask a run to end.  Nothing of it is told: who may only submit must not read by stopping."""
     run = context.path_param("run")
-    context.desk.forum.runs.cancel(run, context.principal.name)
-    return _accepted_run(context.desk, run)
+    context.tenant.forum.runs.cancel(run, context.principal.name)
+    return _accepted_run(context.tenant, run)
 
 
 def resume_run(context: RequestContext) -> Response:
     """Have an interrupted run carried out again; any other goes on as it does."""
     run = context.path_param("run")
-    context.desk.forum.runs.resume(run, context.principal.name)
-    return _accepted_run(context.desk, run)
+    context.tenant.forum.runs.resume(run, context.principal.name)
+    return _accepted_run(context.tenant, run)
 
 
 def fork_run(context: RequestContext) -> Response:
     """Begin a run that takes over another one's replies up to an entry."""
     form: ForkAsk = context.body
-    forum, run = context.desk.forum, context.path_param("run")
+    forum, run = context.tenant.forum, context.path_param("run")
     principal = context.principal
     requests.check_fork(forum, run, form.at, principal.authority, principal.scopes)
-    actor, ceiling = principal.name, context.desk.staff.ceiling_for(principal.authority)
+    actor, ceiling = principal.name, context.tenant.registry.ceiling_for(principal.authority)
     return _accepted_run(
-        context.desk,
-        forum.runs.fork(run, form.at, actor=actor, ticket=context.idempotency_key, ceiling=ceiling),
+        context.tenant,
+        forum.runs.fork(
+            run, form.at, actor=actor, idempotency_key=context.idempotency_key, ceiling=ceiling
+        ),
     )
 
 
 def list_gates(context: RequestContext) -> gates.GatesForm:
     """List everything that waits for a person."""
-    reads = context.desk.forum.reads
+    reads = context.tenant.forum.reads
     return gates.gates_form(reads.locate_gates(reads.waiting_gates()))
 
 
 def show_gate(context: RequestContext) -> gates.ShownGateForm:
     """Show what waits for approval."""
     run, subject = context.path_param("run"), context.query.subject
-    reads = context.desk.forum.reads
+    reads = context.tenant.forum.reads
     return gates.shown_gate_form(reads.explain_gate(run, subject))
 
 
@@ -267,7 +269,7 @@ def decide_gate(context: RequestContext) -> gates.DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
     form, run = context.body, context.path_param("run")
     by = context.principal.approver
-    context.desk.forum.runs.decide_gate(
+    context.tenant.forum.runs.decide_gate(
         run, form.subject, form.answer, form.digest, by, form.reason
     )
     return gates.DecisionForm(run, form.subject, form.answer, form.digest)
@@ -288,9 +290,9 @@ def _replace_gated_content(context: RequestContext) -> gates.GateEditForm:
     if form.subject == "plan" and context.principal.authority is CallerAuthority.CLIENT:
         # Otherwise an edited plan could get around the tool permissions.
         check_client_rights(
-            read_new_plan(shown).all_tasks, context.desk.forum.reads.read_run_context(run).policy
+            read_new_plan(shown).all_tasks, context.tenant.forum.reads.read_run_context(run).policy
         )
-    digest = context.desk.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)
+    digest = context.tenant.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)
     return gates.GateEditForm(run, form.subject, digest)
 
 

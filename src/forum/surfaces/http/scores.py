@@ -9,7 +9,7 @@ from forum.surfaces.schemas.scores import ScoreForm, ScoresForm, score_form, sco
 
 def create_score(context: RequestContext) -> ScoreForm:
     """Record a score of an ended run, of a task or of its answer."""
-    forum, run = context.desk.forum, context.path_param("run")
+    forum, run = context.tenant.forum, context.path_param("run")
     # An API key is a program's; a server without keys has no other client than its user.
     is_person = context.principal.credential is not Credential.KEY
     score = score_from_form(context.body, is_person=is_person)
@@ -18,7 +18,7 @@ def create_score(context: RequestContext) -> ScoreForm:
 
 def list_scores(context: RequestContext) -> ScoresForm:
     """List the scores of a run, its tasks and its answer, the oldest first."""
-    forum, run = context.desk.forum, context.path_param("run")
+    forum, run = context.tenant.forum, context.path_param("run")
     forum.reads.read_run(run)  # an unknown run is an error, not one without scores
     return scores_form(run, forum.reads.read_scores(run))
 

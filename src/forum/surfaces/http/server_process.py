@@ -285,7 +285,7 @@ class _UvicornServer(uvicorn.Server):
         on_start: Callable[[str, int], None],
     ) -> None:
         super().__init__(config)
-        self._house, self._app, self._begun = server_config, app, on_start
+        self._config, self._app, self._begun = server_config, app, on_start
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -315,7 +315,7 @@ class _UvicornServer(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
         """End event streams, then wait for the remaining connections."""
-        for tenant in self._house.desks:
+        for tenant in self._config.desks:
             tenant.log_follower.close()
         await super().shutdown(sockets)
 
@@ -389,7 +389,7 @@ def run_server(
     server_config: ServerConfig,
     at: ListenAddress,
     say: Callable[[str], None],
-    annexes: Sequence[ServerExtension] = (),
+    extensions: Sequence[ServerExtension] = (),
     on_start: Callable[[str], bool] = _tell_nobody,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
@@ -398,7 +398,7 @@ def run_server(
     has told a person how to sign in.
     """
     shorten_thread_switches()
-    app = make_app(server_config, annexes)
+    app = make_app(server_config, extensions)
     TimeoutH11Protocol.max_connections = _raise_connection_limit()
     config = uvicorn.Config(
         _answer_probes(app),
@@ -421,7 +421,7 @@ def run_server(
     def announce(host: str, port: int) -> None:
         scheme = "https" if at.tls_cert else "http"
         url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        home = next((annex.home for annex in annexes if annex.home), "")
+        home = next((annex.home for annex in extensions if annex.home), "")
         is_person_told = on_start(url + home)
         _announce(server_config, at, url, say, home=home, is_person_told=is_person_told)
 

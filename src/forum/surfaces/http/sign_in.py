@@ -48,9 +48,9 @@ class SessionForm(InstanceForm, frozen=True):
     key: Annotated[str, Meta(description="What the page shows to the API.")]
 
 
-def session_endpoints(door: Authenticator) -> Sequence[Endpoint]:
+def session_endpoints(authenticator: Authenticator) -> Sequence[Endpoint]:
     """Return what the dashboard alone uses, so that it is no operation of the API."""
-    sessions, every = door.sessions, frozenset(Scope)
+    sessions, every = authenticator.sessions, frozenset(Scope)
 
     async def tell_instance(_: RequestContext) -> InstanceForm:
         return InstanceForm(sessions.instance)
@@ -104,9 +104,9 @@ class OneTimeSignIn(ServerExtension):
         self._expiry_by_code[code.encode()] = monotonic() + CODE_TTL_S
         return code
 
-    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
+    def endpoints(self, authenticator: Authenticator) -> Sequence[Endpoint]:
         """Return the exchange.  The dashboard alone uses it, so it is no operation of the API."""
-        self._sessions = door.sessions
+        self._sessions = authenticator.sessions
         return (
             Endpoint(
                 "POST", PATH, "sign_in", NO_SCOPES, "Exchange a code for a session",
@@ -119,9 +119,9 @@ class OneTimeSignIn(ServerExtension):
         ask: SignInAsk = context.body
         # All codes are compared, each in constant time: the time tells nothing about any of them.
         given = ask.code.encode()
-        found = [code for code in self._expiry_by_code if compare_digest(code, given)]
+        codes = [code for code in self._expiry_by_code if compare_digest(code, given)]
         # Removed before the reply: a reply that is lost must not be repeatable.
-        expiries = [self._expiry_by_code.pop(code, 0.0) for code in found]
+        expiries = [self._expiry_by_code.pop(code, 0.0) for code in codes]
         if not any(monotonic() <= expiry for expiry in expiries):
             why = "this code was used or has expired; paste a key, or the output of `forum token`"
             raise ProblemError(ProblemType.FORBIDDEN, why)

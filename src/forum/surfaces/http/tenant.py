@@ -51,7 +51,7 @@ class Tenant:
         self.forum = forum
         self.hold: HoldOpen = hold or forum.log.open_writer
         """Keeps the ledger open for writing while it is served; may also run a worker."""
-        self.staff = AgentRegistry(forum.settings, team)
+        self.registry = AgentRegistry(forum.settings, team)
         self.log_follower = LogFollower(forum.store)
         self.deltas = DeltaBroadcaster()
         self.admission = AdmissionLimiter(_ADMITTED_PER_LOOP_ITERATION)
@@ -103,12 +103,12 @@ class Tenant:
 
     def record_configuration(self) -> None:
         """Record with which agents, tools and rules this process serves, if that is new."""
-        record_configuration(self.forum, self.staff.team_settings, self.staff.roster)
+        record_configuration(self.forum, self.registry.team_settings, self.registry.roster)
 
     def warm_up(self) -> None:
         """Load the router before the first request; on failure, log it and stay not ready."""
         try:
-            self.staff.warm_up()
+            self.registry.warm_up()
         except Exception as error:  # noqa: BLE001  the log has it, and `unready` tells of it
             self.warm_up_error = "the router cannot be loaded"
             LOG.error(
@@ -125,15 +125,15 @@ class Tenant:
         May contact a tool server or a model.  Raises `CheckTooExpensive`, and the errors of
         `build`.
         """
-        if self.staff.team_settings.servers:
+        if self.registry.team_settings.servers:
             # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
-            await run_in_threadpool(self.staff.refresh_server_tools)
+            await run_in_threadpool(self.registry.refresh_server_tools)
         return await run_cpu_bounded(build)
 
     async def submit(
-        self, order: RunRequest, actor: str, ticket: Callable[[], IdempotencyKey | None]
+        self, request: RunRequest, actor: str, make_key: Callable[[], IdempotencyKey | None]
     ) -> str:
         """Submit a run request of any size and return its run."""
         return await run_cpu_bounded(
-            lambda: self.forum.runs.submit(order, actor=actor, ticket=ticket())
+            lambda: self.forum.runs.submit(request, actor=actor, idempotency_key=make_key())
         )

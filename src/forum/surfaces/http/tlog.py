@@ -28,7 +28,7 @@ _READERS = endpoints.READERS | {Scope.APPROVE}
 
 def get_checkpoint(context: endpoints.RequestContext) -> Response:
     """Return the newest signed checkpoint, with the cosignatures that it has."""
-    note = context.desk.forum.store.checkpoint()
+    note = context.tenant.forum.store.checkpoint()
     if note is None:
         raise _not_found("no checkpoint was signed yet")
     return _tile_response(context, note, _TEXT, _CACHE_BRIEFLY)
@@ -36,7 +36,7 @@ def get_checkpoint(context: endpoints.RequestContext) -> Response:
 
 def get_tile(context: endpoints.RequestContext) -> Response:
     """Return the hashes of a tile, full or partial."""
-    store = context.desk.forum.store
+    store = context.tenant.forum.store
     path = f"tile/{context.path_param('level')}/{context.path_param('path')}"
     tile, width = _read_path(tlog.parse_tile_path, path)
     _require_signed(store, (tile.index * tlog.TILE_WIDTH + width) * tlog.TILE_WIDTH**tile.level)
@@ -48,7 +48,7 @@ def get_tile(context: endpoints.RequestContext) -> Response:
 
 def get_entries(context: endpoints.RequestContext) -> Response:
     """Return the entries under a tile of level 0, each behind its length."""
-    store = context.desk.forum.store
+    store = context.tenant.forum.store
     path = f"tile/entries/{context.path_param('path')}"
     index, width = _read_path(tlog.parse_entries_path, path)
     start = index * tlog.TILE_WIDTH

@@ -16,7 +16,7 @@ class McpCaller(ABC):
     """An authenticated client."""
 
     forum: Forum
-    staff: AgentRegistry
+    registry: AgentRegistry
     scopes: frozenset[Scope]
     name: str
     """The actor's name in entries."""

@@ -64,17 +64,17 @@ def threaded_tool(
 async def run_prepared(call: McpCallContext, work: Callable[[], T]) -> T:
     """Run work whose cost depends on a client, in a thread.  Raises `CheckTooExpensive`."""
     # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
-    await call.run_in_thread(call.caller.staff.refresh_server_tools)
+    await call.run_in_thread(call.caller.registry.refresh_server_tools)
     return await run_cpu_bounded(work)
 
 
-def submit_request(caller: McpCaller, order: RunRequest, form: Struct, key: str | None) -> str:
+def submit_request(caller: McpCaller, request: RunRequest, form: Struct, key: str | None) -> str:
     """Submit a request, once per idempotency key, and return its run.
 
     The digest of the form detects a key that is reused for another request.
     """
-    ticket = make_idempotency_key(caller, form, key)
-    return caller.forum.runs.submit(order, actor=caller.name, ticket=ticket)
+    idempotency_key = make_idempotency_key(caller, form, key)
+    return caller.forum.runs.submit(request, actor=caller.name, idempotency_key=idempotency_key)
 
 
 def make_idempotency_key(caller: McpCaller, form: Struct, key: str | None) -> IdempotencyKey | None:

@@ -98,8 +98,8 @@ async def submit_run(
 
 def _submit(caller: McpCaller, ask: arguments.SubmitAsk) -> str:
     check_gate_authority(ask.form.gates, caller.scopes)
-    order = run_request_from_form(ask.form, caller.staff, caller.authority)
-    return tool_calls.submit_request(caller, order, ask.form, ask.key)
+    request = run_request_from_form(ask.form, caller.registry, caller.authority)
+    return tool_calls.submit_request(caller, request, ask.form, ask.key)
 
 
 async def get_status(
@@ -122,9 +122,9 @@ def _status(forum: Forum, run: str) -> results.ToolReply:
 
 async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.ToolReply:
     """Say where a request belongs."""
-    staff = call.caller.staff
-    route = await run_cpu_bounded(lambda: staff.router.route(ask.text))
-    form = route_form(route, staff.next_step(route))
+    registry = call.caller.registry
+    route = await run_cpu_bounded(lambda: registry.router.route(ask.text))
+    form = route_form(route, registry.next_step(route))
     if ask.record:
         form = await _record(call, "forum.route/1", ask.text, form)
     sure = f"{form.confidence:.0%} sure"
@@ -148,9 +148,9 @@ async def preview_plan(
     call: tool_calls.McpCallContext, ask: arguments.McpPreviewAsk
 ) -> results.ToolReply:
     """Say what would be done."""
-    staff, authority = call.caller.staff, call.caller.authority
+    registry, authority = call.caller.registry, call.caller.authority
     form = await tool_calls.run_prepared(
-        call, lambda: plan_form(run_request_from_form(ask.form, staff, authority))
+        call, lambda: plan_form(run_request_from_form(ask.form, registry, authority))
     )
     if ask.record:
         form = await _record(call, "forum.plan/1", ask.request, form)
@@ -185,9 +185,11 @@ def fork_run(caller: McpCaller, ask: arguments.McpForkAsk) -> results.ToolReply:
     """
     forum, authority = caller.forum, caller.authority
     check_fork(forum, ask.run, ask.at, authority, caller.scopes)
-    ticket = tool_calls.make_idempotency_key(caller, ask, ask.key)
-    ceiling = caller.staff.ceiling_for(authority)
-    run = forum.runs.fork(ask.run, ask.at, actor=caller.name, ticket=ticket, ceiling=ceiling)
+    idempotency_key = tool_calls.make_idempotency_key(caller, ask, ask.key)
+    ceiling = caller.registry.ceiling_for(authority)
+    run = forum.runs.fork(
+        ask.run, ask.at, actor=caller.name, idempotency_key=idempotency_key, ceiling=ceiling
+    )
     return results.ToolReply(results.StartedForm(run), f"Run {run} was begun.")
 
 
@@ -205,7 +207,7 @@ def replay_run(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
 @tool_calls.threaded_tool
 def list_lanes(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List the specialists."""
-    form = roster_form(caller.staff.roster)
+    form = roster_form(caller.registry.roster)
     lines = [f"{lane.name} ({lane.tier}): {lane.does}" for lane in form.lanes]
     return results.ToolReply(form, "\n".join(lines))
 
@@ -213,7 +215,7 @@ def list_lanes(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
 @tool_calls.threaded_tool
 def list_models(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List who would be asked for what."""
-    form = planner_models_form(caller.staff)
+    form = planner_models_form(caller.registry)
     return results.ToolReply(form, ", ".join(agent.name or "default" for agent in form.agents))
 
 

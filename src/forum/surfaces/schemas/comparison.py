@@ -176,7 +176,7 @@ def diff_form(
     b: str,
     divergences: Sequence[Divergence],
     answers: tuple[bytes | None, bytes | None],
-    known: tuple[Provenance, Provenance],
+    provenances: tuple[Provenance, Provenance],
 ) -> DiffForm:
     """Return where two runs part, in its form."""
     texts = [None if answer is None else answer.decode(errors="replace") for answer in answers]
@@ -188,8 +188,8 @@ def diff_form(
         divergences=_divergence_forms(divergences),
         answer_a=texts[0],
         answer_b=texts[1],
-        provenance_a=known[0],
-        provenance_b=known[1],
+        provenance_a=provenances[0],
+        provenance_b=provenances[1],
     )
 
 
@@ -197,8 +197,8 @@ def compare_runs(reads: RunReads, a: str, b: str) -> DiffForm:
     """Compare two runs by the rules of `forum diff`, and return the form."""
     views = reads.view_run(a), reads.view_run(b)
     answers = views[0].answer, views[1].answer
-    known = views[0].state.provenance, views[1].state.provenance
-    return diff_form(a, b, reads.diff_runs(a, b), answers, known)
+    provenances = views[0].state.provenance, views[1].state.provenance
+    return diff_form(a, b, reads.diff_runs(a, b), answers, provenances)
 
 
 class ReplayForm(Struct, frozen=True):

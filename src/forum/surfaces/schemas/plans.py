@@ -94,19 +94,19 @@ class PlanForm(Struct, frozen=True):
     ] = None
 
 
-def plan_form(order: "RunRequest") -> PlanForm:
+def plan_form(request: "RunRequest") -> PlanForm:
     """Return what an order would have done, in its form."""
-    policy, roles, plan = order.policy, order.policy.roles, order.plan
+    policy, roles, plan = request.policy, request.policy.roles, request.plan
     if plan is None and Role.COORDINATOR not in roles and policy.panel is None:
         # The engine plans one task, in the lane that the Classifier chooses.
-        plan = plan_single_task(order.request, "", policy.agents)
-    is_routed_later = order.plan is None and order.route is None
+        plan = plan_single_task(request.request, "", policy.agents)
+    is_routed_later = request.plan is None and request.route is None
     return PlanForm(
-        lane=order.route.facts.lane or None if order.route else None,
-        team=order.plan is None and Role.COORDINATOR in roles,
+        lane=request.route.facts.lane or None if request.route else None,
+        team=request.plan is None and Role.COORDINATOR in roles,
         classifier=roles.get(Role.CLASSIFIER) if is_routed_later else None,
         tasks=tuple(_planned_form(task, policy) for task in (plan.tasks if plan else ())),
-        gates=order.policy.gates,
-        cap=fields.cap_form(order.budget.cap, order.budget.milliseconds),
+        gates=request.policy.gates,
+        cap=fields.cap_form(request.budget.cap, request.budget.milliseconds),
         judged=bool(policy.verifiers or roles.keys() & {Role.VALIDATOR, Role.INTENT}),
     )

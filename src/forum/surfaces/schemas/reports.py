@@ -74,5 +74,7 @@ class ReportForm(Struct, frozen=True):
 
 def report_form(report: verify.Report) -> ReportForm:
     """Return a report, in its form."""
-    findings = (fill(FindingForm, found, claim=found.problem.claim) for found in report.findings)
+    findings = (
+        fill(FindingForm, finding, claim=finding.problem.claim) for finding in report.findings
+    )
     return fill(ReportForm, report, findings=findings)

@@ -68,11 +68,11 @@ def transcript_page(record: RunRecord, after: int, limit: int) -> TranscriptPage
     steps = find_steps(record.entries)
     exchanges: list[ExchangeForm] = []
     size = 0
-    for step, exchange in read_exchanges(record, steps, after):
+    for step, model_exchange in read_exchanges(record, steps, after):
         if len(exchanges) == limit or size > _MAX_PAGE_CHARS:
             break
-        exchanges.append(exchange_form(step, exchange))
-        size += exchange.size
+        exchanges.append(exchange_form(step, model_exchange))
+        size += model_exchange.size
     reached = after + len(exchanges)
     return TranscriptPage(
         run=record.run,
@@ -88,7 +88,7 @@ def exchange_forms(record: RunRecord) -> tuple[ExchangeForm, ...]:
     return tuple(exchange_form(*pair) for pair in read_exchanges(record, steps))
 
 
-def exchange_form(step: ConversationStep, exchange: ModelExchange) -> ExchangeForm:
+def exchange_form(step: ConversationStep, model_exchange: ModelExchange) -> ExchangeForm:
     """Return a step with its messages in its form."""
     return fields.fill(
         ExchangeForm,
@@ -96,13 +96,13 @@ def exchange_form(step: ConversationStep, exchange: ModelExchange) -> ExchangeFo
         entry=step.located.index,
         began_entry=step.first.index,
         strand=step.first.entry.strand,
-        model=step.model or exchange.model,
+        model=step.model or model_exchange.model,
         began=step.started,
         seconds=round(step.micros / 1e6, 6),
-        stop_reason=exchange.stop_reason,
-        repeated=exchange.repeated,
-        request=exchange.request,
-        reply=exchange.reply,
+        stop_reason=model_exchange.stop_reason,
+        repeated=model_exchange.repeated,
+        request=model_exchange.request,
+        reply=model_exchange.reply,
     )
 
 

@@ -72,7 +72,7 @@ def build_page() -> str:
         f"style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
     )
     parts = {"policy": policy, "style": style, "worker": worker, "page": page}
-    return re.sub(r"{{(\w+)}}", lambda found: parts[found[1]], _read("page.html"))
+    return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], _read("page.html"))
 
 
 def _join(names: tuple[str, ...]) -> str:

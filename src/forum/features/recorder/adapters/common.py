@@ -67,8 +67,8 @@ class SpanTracker:
     def context_of(self, *keys: Hashable) -> run_scope.SpanContext | None:
         """Return the span of the first of these keys that is open, or the current one."""
         with self._lock:
-            found = next((self._contexts[key] for key in keys if key in self._contexts), None)
-        return found or run_scope.current_context()
+            context = next((self._contexts[key] for key in keys if key in self._contexts), None)
+        return context or run_scope.current_context()
 
     def make_step(
         self,

@@ -92,8 +92,8 @@ class LangChainHandler:
         usage = getattr(message, "usage_metadata", None)
         if usage:
             step.tokens(usage.get("input_tokens", 0), usage.get("output_tokens", 0))
-        told = (getattr(message, "response_metadata", None) or {}).get("model_name")
-        step.model = told or step.model
+        model = (getattr(message, "response_metadata", None) or {}).get("model_name")
+        step.model = model or step.model
         step.output = message if message is not None else generation.text
         step.hand_in()
         self.tracker.close_run(("run", run_id))
