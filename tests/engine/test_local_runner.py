@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 
-from forum.engine import Claim, Engine, LocalRunner
+from forum.engine import ClaimedRun, Engine, LocalRunner
 from forum.engine.signals import RunSignals
 from tests.support import Wrapped
 
-DriveRun = Callable[[Claim], AsyncIterator[tuple[str, ...]]]
+DriveRun = Callable[[ClaimedRun], AsyncIterator[tuple[str, ...]]]
 DriveTask = Callable[[str, str], Awaitable[None]]
 
 
@@ -23,7 +23,7 @@ def test_what_goes_wrong_in_a_task_is_raised_while_its_run_goes_on() -> None:
     """A run whose task cannot be played again would wait for it for ever."""
     ended: list[str] = []
 
-    async def drive(claim: Claim) -> AsyncIterator[tuple[str, ...]]:
+    async def drive(claim: ClaimedRun) -> AsyncIterator[tuple[str, ...]]:
         try:
             yield ("a", "b")
             await asyncio.sleep(60)
@@ -49,7 +49,7 @@ def test_a_run_that_is_asked_for_while_it_goes_on_is_driven_once_more() -> None:
     driven: list[str] = []
     runners: list[LocalRunner] = []
 
-    async def drive(claim: Claim) -> AsyncIterator[tuple[str, ...]]:
+    async def drive(claim: ClaimedRun) -> AsyncIterator[tuple[str, ...]]:
         driven.append(claim.run)
         if len(driven) == 1:
             for _ in range(3):

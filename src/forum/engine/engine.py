@@ -127,7 +127,7 @@ class Engine:
             return None
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
-    async def drive(self, claim: ports.Claim) -> AsyncGenerator[tuple[str, ...], None]:
+    async def drive(self, claim: ports.ClaimedRun) -> AsyncGenerator[tuple[str, ...], None]:
         """Do what is due for a claimed run, and yield the tasks that are to be driven beside it.
 
         A run is driven until it has ended or waits for a decision, a child run or its deadline;
@@ -385,14 +385,14 @@ class Engine:
         )
         return _batch_by_run(self._ledger.store.claim_runs(claim))
 
-    def wake_driver(self, claim: ports.Claim) -> bool:
+    def wake_driver(self, claim: ports.ClaimedRun) -> bool:
         """Wake the driver of a claimed run; return False if it is to be driven (once more)."""
         again = due_now_limit(self._ledger.now())
         if claim.run in self._shared_in_hand and all((t.at or 0) >= again for t in claim.timers):
             return True  # nobody has set the timer: it is due again because the task takes long
         return self._signals.notify(claim.run)
 
-    async def attend_to_reported(self, claim: ports.Claim) -> bool:
+    async def attend_to_reported(self, claim: ports.ClaimedRun) -> bool:
         """Do what is due for a run that another program records; return False for others.
 
         There is nothing to drive: a timer says that the run may be closed, or that nobody has
@@ -422,7 +422,7 @@ def _batch_by_run(timers: Sequence[Timer]) -> ports.ClaimBatch:
     by_run: dict[str, list[Timer]] = {}
     for timer in timers:
         by_run.setdefault(timer.run, []).append(timer)
-    claims = tuple(ports.Claim(run, tuple(due)) for run, due in by_run.items())
+    claims = tuple(ports.ClaimedRun(run, tuple(due)) for run, due in by_run.items())
     return ports.ClaimBatch(claims, is_full=len(timers) >= MAX_CLAIMED_TIMERS)
 
 

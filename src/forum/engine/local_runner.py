@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from typing import Protocol
 
-from forum.engine.ports import Claim
+from forum.engine.ports import ClaimedRun
 
 
 class EnginePort(Protocol):
     """The methods of the engine that a runner calls."""
 
-    def drive(self, claim: Claim) -> AsyncGenerator[tuple[str, ...], None]:
+    def drive(self, claim: ClaimedRun) -> AsyncGenerator[tuple[str, ...], None]:
         """Drive a run until it has ended or waits; yield the tasks that are to be driven."""
         ...
 
@@ -46,7 +46,7 @@ class LocalRunner:
             self._start((run, task), self._engine.drive_task(run, task))
 
     async def _drive(self, run: str) -> None:
-        async with aclosing(self._engine.drive(Claim(run))) as wanted:
+        async with aclosing(self._engine.drive(ClaimedRun(run))) as wanted:
             async for tasks in wanted:
                 self.enqueue_tasks(run, tasks)
 

@@ -87,7 +87,7 @@ class CallReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedRun:
     """A run, or a shared task by its key, that a worker has claimed to drive it."""
 
     run: str
@@ -99,7 +99,7 @@ class Claim:
 class ClaimBatch:
     """The runs that a worker has claimed at once."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[ClaimedRun, ...]
     is_full: bool
     """Whether more runs may be due."""
 

@@ -13,7 +13,7 @@ from contextlib import aclosing, suppress
 from threading import Event, Thread
 
 from forum.config import WorkerCapacity
-from forum.engine import Claim, Engine
+from forum.engine import ClaimedRun, Engine
 from forum.ledger.ports import WorkerStore
 from forum.metrics import TAKEOVERS, Sample
 from forum.stores.leased_worker import (
@@ -55,7 +55,7 @@ class ClaimingWorker(LeasedWorker):
         self._drivers: dict[str, asyncio.Task[None]] = {}
         self._tasks: dict[str, dict[str, asyncio.Task[None]]] = {}
         """The tasks that are driven here, by run and by their names."""
-        self._requeued: dict[str, Claim] = {}
+        self._requeued: dict[str, ClaimedRun] = {}
         """Runs to be driven once more when their driver has returned."""
         self._idle: set[str] = set()
         """Claimed runs on which nothing is done any more; they are released with the next claim."""
@@ -66,7 +66,7 @@ class ClaimingWorker(LeasedWorker):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard = Event()
 
-    def take_claim(self, claim: Claim) -> None:
+    def take_claim(self, claim: ClaimedRun) -> None:
         """Drive a run that this worker has claimed; if it is being driven, wake its driver.
 
         A driver that does not wait any more may have made its last look at the ledger: then the
@@ -224,12 +224,12 @@ class ClaimingWorker(LeasedWorker):
     def _is_in_hand(self, run: str) -> bool:
         return run in self._drivers or run in self._tasks
 
-    def _start_driver(self, claim: Claim) -> None:
+    def _start_driver(self, claim: ClaimedRun) -> None:
         self._drivers[claim.run] = self._start(
             lambda: self._drive_claim(claim), lambda: self._end_driver(claim.run)
         )
 
-    async def _drive_claim(self, claim: Claim) -> None:
+    async def _drive_claim(self, claim: ClaimedRun) -> None:
         async with aclosing(self._engine.drive(claim)) as wanted:
             async for tasks in wanted:
                 self.start_tasks(claim.run, tasks)

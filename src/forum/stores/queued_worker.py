@@ -14,7 +14,7 @@ from contextvars import Context
 from hashlib import sha256
 
 from forum.config import WorkerCapacity
-from forum.engine import Claim, Engine
+from forum.engine import ClaimedRun, Engine
 from forum.ledger.ports import WorkerStore
 from forum.stores.claiming_worker import ClaimingWorker
 
@@ -74,7 +74,7 @@ class QueuedWorker(ClaimingWorker):
                     return
                 if self._closing:
                     return  # the end of this worker makes the run due again
-                self._start_driver(Claim(run))
+                self._start_driver(ClaimedRun(run))
         while self._is_in_hand(run):
             tasks = [*self._tasks.get(run, {}).values()]
             await asyncio.wait([*tasks, *filter(None, [self._drivers.get(run)])])

@@ -18,7 +18,7 @@ from dbos._sys_db import SystemDatabase
 
 from forum.engine import (
     CallReply,
-    Claim,
+    ClaimedRun,
     Engine,
     Model,
     ModelCall,
@@ -230,7 +230,7 @@ class TrappedEngine(Engine):
         super().__init__(ledger, models, open_tools)
         self._trap = trap
 
-    async def drive(self, claim: Claim) -> AsyncGenerator[tuple[str, ...], None]:
+    async def drive(self, claim: ClaimedRun) -> AsyncGenerator[tuple[str, ...], None]:
         """Go on with a run."""
         self._trap.diary.write("run+", claim.run)
         self._trap.before(Point.DRIVE_RUN)
@@ -271,7 +271,7 @@ class _TrappedTasks(ClaimingWorker):
 class TrappedClaimingWorker(_TrappedTasks):
     """A worker that claims runs, with traps where it begins to drive them."""
 
-    def take_claim(self, claim: Claim) -> None:
+    def take_claim(self, claim: ClaimedRun) -> None:
         """Have a run driven."""
         self.trap.before(Point.ENQUEUE_RUN)
         self.trap.diary.write("took", claim.run)
