@@ -58,7 +58,11 @@ def test_a_model_keeps_its_label_and_a_free_text_has_a_stand_in(
 def uses(path: Path) -> bool:
     """Return whether a file names the function that makes a label of any text."""
     nodes = ast.walk(ast.parse(path.read_text()))
-    return any(isinstance(node, ast.Name) and node.id == "derive_label" for node in nodes)
+    return any(
+        getattr(node, "id", getattr(node, "attr", "")) == "derive_label"
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
 
 
 def test_labels_are_made_of_any_text_only_where_a_reason_says_why() -> None:
