@@ -333,7 +333,7 @@ def test_own_entries_are_stored_with_the_swap_or_not_at_all(store_factory: Store
         batch, old = store.pending_entries(100), store.head()
         tree = Tree.load(old.size, store.read_tile)
         tiles = tree.extend([*batch.leaves, *(write.leaf for write in added)])
-        store.advance_head(old, TreeHead(tree.size, tree.root()), batch, tiles, added)
+        store.advance_head(old, TreeHead(tree.size, tree.root()), batch, tiles, own=added)
 
     before, writes = state(store), own.take(2)
     with pytest.raises(PositionTaken):
@@ -475,9 +475,12 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
 def test_a_summary_replaces_the_one_before(store_factory: StoreFactory) -> None:
     """A reader gets the last row of each run that has one, and pages of their names."""
     store = store_factory()
-    rows = [RunSummaryRow(run, 1, 2**40, b"[]", b"tag") for run in ("Z", "a", "b")]
+    rows = [
+        RunSummaryRow(run, version=1, ended=2**40, data=b"[]", tag=b"tag")
+        for run in ("Z", "a", "b")
+    ]
     store.save_summaries(rows)
-    later = RunSummaryRow("a", 2, 2**41, b"\x00\xff", None)
+    later = RunSummaryRow("a", version=2, ended=2**41, data=b"\x00\xff", tag=None)
     store.save_summaries([later])
     reader = store_factory()
 

@@ -6,7 +6,11 @@ FEATURE = Feature(
     "webhooks",
     commands=(
         FeatureCommand(
-            "webhooks", "webhooks.cli:webhooks", "Serve", "keys", "Test webhook receivers"
+            "webhooks",
+            function="webhooks.cli:webhooks",
+            group="Serve",
+            after="keys",
+            summary="Test webhook receivers",
         ),
     ),
     sections=("webhooks",),
