@@ -143,7 +143,7 @@ def measure(folder: Path, cluster: str, sizes: Sizes, runner: str = "") -> dict[
             cost = cost_figures(forum, bare, runs=sizes.runs, rounds=sizes.run_rounds)
             say("100 tasks on Postgres")
             postgres = throughput_figures(forum.ours, bare, sizes)
-        groups = {"cost": cost, **worker_figures(forum, folder, cluster, runner, sizes)}
+        groups = {"cost": cost, **worker_figures(forum, folder, cluster, runner, sizes=sizes)}
     say("100 tasks in SQLite")
     with (
         Ours(folder / "forum-sqlite", None, runner) as ours,
@@ -209,7 +209,7 @@ def worker_figures(
     )
     say(f"{sizes.ended} ended and {sizes.waiting} waiting runs")
     loaded = LoadSizes(sizes.ended, sizes.waiting, sizes.runs, sizes.idle_seconds)
-    groups["ended"] = ended_figures(forum, folder / "ended", cluster, runner, loaded)
+    groups["ended"] = ended_figures(forum, folder / "ended", cluster, runner, sizes=loaded)
     say("a plan whose tasks are shared")
     groups["large_plan"] = large_plan_figures(forum, rounds=max(3, sizes.rounds))
     say("the same load for 1, 2 and 4 workers")

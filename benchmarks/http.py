@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for how long Forum is asked")
     parser.add_argument("--lane", default="", help="name the lane, so that nobody looks for it")
     options = parser.parse_args(arguments)
-    sizes = Sizes(64, options.seconds, 100_000, (100, 100_000), options.lane)
+    sizes = Sizes(64, options.seconds, entries=100_000, reference=(100, 100_000), lane=options.lane)
     with tempfile.TemporaryDirectory() as scratch, scratch_database(ledger.URL) as url:
         figures = measure(Path(scratch), url, sizes)
     if not options.json:
@@ -325,10 +325,16 @@ class Target:
 
 def asked(target: Target, sizes: Sizes, seconds: float, *servers: Process) -> dict[str, Any]:
     """Have a server asked by all clients, and told of by one more; `servers` do the work."""
-    Clients(Load(target.port, target.path, sizes.body, 4, min(seconds, 0.3))).told()  # warms up
+    Clients(
+        Load(target.port, target.path, sizes.body, clients=4, seconds=min(seconds, 0.3))
+    ).told()  # warms up
     before = [server.cpu_seconds() for server in servers]
-    load = Clients(Load(target.port, target.path, sizes.body, sizes.clients, seconds))
-    probe = Clients(Load(target.port, target.lives, "", 1, seconds, PROBE_SECONDS))
+    load = Clients(Load(target.port, target.path, sizes.body, sizes.clients, seconds=seconds))
+    probe = Clients(
+        Load(
+            target.port, path=target.lives, body="", clients=1, seconds=seconds, pause=PROBE_SECONDS
+        )
+    )
     result, lives = load.told(), probe.told()
     spent = [server.cpu_seconds() - old for server, old in zip(servers, before, strict=True)]
     assert set(result.statuses) == {target.status}, result

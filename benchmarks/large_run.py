@@ -66,10 +66,12 @@ def _write(forum: Forum, entries: int) -> str:
             *(
                 Draft(
                     f"attempt/{n}/reply",
-                    "lane:benchmark",
-                    NoteFacts(),
-                    cause,
-                    (Attachment("text", text_content(REPLY), "text/plain"),) if n % 2 else (),
+                    actor="lane:benchmark",
+                    facts=NoteFacts(),
+                    parents=cause,
+                    bodies=(Attachment("text", text_content(REPLY), "text/plain"),)
+                    if n % 2
+                    else (),
                 )
                 for n in range(entries // STRANDS)
             )

@@ -175,11 +175,11 @@ class Bench:
         self.committer = GroupCommitter(self.store)
         self.ledger = Ledger(
             self.store,
-            LEDGER_KINDS,
-            now,
-            lambda: secrets.token_bytes(32),
-            self.committer.append,
-            self.committer.append_async,
+            kinds=LEDGER_KINDS,
+            clock=now,
+            salts=lambda: secrets.token_bytes(32),
+            append=self.committer.append,
+            append_async=self.committer.append_async,
         )
         self.policy = WitnessPolicy((KnownLog(self.key.verifier()),), (), (), "none")
         guard = FileCheckpointStore(folder / "guard.note")

@@ -114,7 +114,7 @@ def _write_driven(ledger: Ledger, number: int, entries: int) -> str:
         drafts = _task_drafts(run, f"step-{at + 1}", attempts, number + at, fails=fails)
         parents = (planned.leaf,)
         first = Draft(drafts[0].step, drafts[0].actor, drafts[0].facts, parents,
-                      drafts[0].bodies, drafts[0].effects)  # fmt: skip
+                      bodies=drafts[0].bodies, effects=drafts[0].effects)  # fmt: skip
         joint.add(ledger.new_strand(run, f"task/step-{at + 1}"), first, *drafts[1:])
     if waits:
         _add_gate(ledger, joint, run, planned.leaf)
@@ -123,7 +123,9 @@ def _write_driven(ledger: Ledger, number: int, entries: int) -> str:
     stopped = number % _STOPPED == 0
     outcome = Outcome.DENIED if stopped else Outcome.FAILED if fails else Outcome.OK
     if stopped:
-        stop = kinds.StopFacts(kinds.StopReason.BUDGET, "usd", 9, cap.usd, cap.usd, "step-1")
+        stop = kinds.StopFacts(
+            kinds.StopReason.BUDGET, limit="usd", asked=9, used=cap.usd, cap=cap.usd, by="step-1"
+        )
         joint.add(main, Draft("stop", "engine", stop))
     else:
         answer = Attachment("answer", text_content(f"All is said of {request}"))
@@ -149,7 +151,9 @@ def _task_drafts(run: str, task: str, attempts: int, number: int, *, fails: bool
             Draft(
                 step=f"call/{attempt}.1",
                 actor="engine",
-                facts=kinds.CallFacts(agent, model, attempt, 1, reserved.usd, reserved.tokens),
+                facts=kinds.CallFacts(
+                    agent, model, attempt, turn=1, usd=reserved.usd, tokens=reserved.tokens
+                ),
                 bodies=(Attachment("prompt", text_content(f"Do {task}, attempt {attempt}.")),),
                 effects=(BudgetCharge(run, reserved),),
             ),
@@ -174,7 +178,9 @@ def _add_gate(ledger: Ledger, joint: JointAppend, run: str, parent: Any) -> None
     facts = kinds.GateOpenFacts("task/publish", 30 * day, Answer.REJECT)
     shown = Attachment("shown", text_content("Publish the report."))
     timer = Timer(run, "gate/task/publish", ledger.now() + 30 * day * 1000)
-    draft = Draft("open", "engine", facts, (parent,), (shown,), (timer,))
+    draft = Draft(
+        "open", actor="engine", facts=facts, parents=(parent,), bodies=(shown,), effects=(timer,)
+    )
     joint.add(ledger.new_strand(run, "gate/task/publish"), draft)
 
 

@@ -127,7 +127,9 @@ Figures = dict[str, list[Spent]]
 async def compare(url: str, sizes: Sizes) -> tuple[Figures, Figures]:
     """Call in turns with the bare client and with the adapter: one by one, and many at once."""
     model = make_model(Chat(url, "instant", max_tokens=32))
-    call = ModelCall("r", "t", "reply/1", 1, BytesContent(PROMPT), 60.0)
+    call = ModelCall(
+        "r", task="t", step="reply/1", number=1, prompt=BytesContent(PROMPT), seconds=60.0
+    )
 
     async def adapter() -> None:
         reply = await model.reply(call)

@@ -398,101 +398,110 @@ def _draw_text(random: Random, _k: int, _m: int) -> str:
 _CODE_TASKS: Final = (
     CodeTask(
         "count_matching",
-        "takes a list of integers, and returns how many of them are divisible by {k} and greater "
+        text="takes a list of integers, and returns how many of them are divisible by {k} and "
+        "greater "
         "than {m}",
-        "return sum(1 for n in value if n % {k} == 0 and n > {m})",
-        lambda value, k, m: sum(1 for n in value if n % k == 0 and n > m),
-        _draw_numbers,
-        ((2, 7), (-10, 30)),
+        source="return sum(1 for n in value if n % {k} == 0 and n > {m})",
+        solve=lambda value, k, m: sum(1 for n in value if n % k == 0 and n > m),
+        draw=_draw_numbers,
+        ranges=((2, 7), (-10, 30)),
     ),
     CodeTask(
         "long_words",
-        "takes a text, and returns the list of its words with at least {k} letters, in lower case, "
+        text="takes a text, and returns the list of its words with at least {k} letters, in lower "
+        "case, "
         "in their order, without repetitions (words are separated by spaces)",
-        "return list(dict.fromkeys(w.lower() for w in value.split() if len(w) >= {k}))",
-        lambda value, k, _: list(dict.fromkeys(w.lower() for w in value.split() if len(w) >= k)),
-        _draw_text,
-        ((3, 5), (0, 0)),
+        source="return list(dict.fromkeys(w.lower() for w in value.split() if len(w) >= {k}))",
+        solve=lambda value, k, _: list(
+            dict.fromkeys(w.lower() for w in value.split() if len(w) >= k)
+        ),
+        draw=_draw_text,
+        ranges=((3, 5), (0, 0)),
     ),
     CodeTask(
         "shipping_fee",
-        "takes a weight in whole kilograms, and returns the fee: 5 for up to {k} kilograms, and "
+        text="takes a weight in whole kilograms, and returns the fee: 5 for up to {k} kilograms, "
+        "and "
         "{m} more for each further kilogram",
-        "return 5 + {m} * max(0, value - {k})",
-        lambda value, k, m: 5 + m * max(0, value - k),
-        lambda random, k, _: random.choice((0, k - 1, k, k + 1, k + random.randint(2, 40))),
-        ((2, 20), (2, 9)),
+        source="return 5 + {m} * max(0, value - {k})",
+        solve=lambda value, k, m: 5 + m * max(0, value - k),
+        draw=lambda random, k, _: random.choice((0, k - 1, k, k + 1, k + random.randint(2, 40))),
+        ranges=((2, 20), (2, 9)),
     ),
     CodeTask(
         "rotate",
-        "takes a list, and returns a new list with its items rotated {k} places to the left (it "
+        text="takes a list, and returns a new list with its items rotated {k} places to the left "
+        "(it "
         "may be empty, or shorter than {k})",
-        "return value[{k} % len(value):] + value[:{k} % len(value)] if value else []",
-        lambda value, k, _: value[k % len(value) :] + value[: k % len(value)] if value else [],
-        lambda random, k, _: list(range(random.choice((0, 1, k, k + 2, k + 5)))),
-        ((2, 5), (0, 0)),
+        source="return value[{k} % len(value):] + value[:{k} % len(value)] if value else []",
+        solve=lambda value, k, _: (
+            value[k % len(value) :] + value[: k % len(value)] if value else []
+        ),
+        draw=lambda random, k, _: list(range(random.choice((0, 1, k, k + 2, k + 5)))),
+        ranges=((2, 5), (0, 0)),
     ),
     CodeTask(
         "mask",
-        "takes a text, and returns it with all characters but the last {k} replaced by `#`",
-        "return '#' * max(0, len(value) - {k}) + value[max(0, len(value) - {k}):]",
-        lambda value, k, _: "#" * max(0, len(value) - k) + value[max(0, len(value) - k) :],
-        _draw_text,
-        ((2, 6), (0, 0)),
+        text="takes a text, and returns it with all characters but the last {k} replaced by `#`",
+        source="return '#' * max(0, len(value) - {k}) + value[max(0, len(value) - {k}):]",
+        solve=lambda value, k, _: "#" * max(0, len(value) - k) + value[max(0, len(value) - k) :],
+        draw=_draw_text,
+        ranges=((2, 6), (0, 0)),
     ),
     CodeTask(
         "chunk",
-        "takes a list, and returns the list of its consecutive parts of {k} items each; the last "
+        text="takes a list, and returns the list of its consecutive parts of {k} items each; the "
+        "last "
         "part may be shorter",
-        "return [value[i:i + {k}] for i in range(0, len(value), {k})]",
-        lambda value, k, _: [value[i : i + k] for i in range(0, len(value), k)],
-        _draw_numbers,
-        ((2, 5), (0, 0)),
+        source="return [value[i:i + {k}] for i in range(0, len(value), {k})]",
+        solve=lambda value, k, _: [value[i : i + k] for i in range(0, len(value), k)],
+        draw=_draw_numbers,
+        ranges=((2, 5), (0, 0)),
     ),
     CodeTask(
         "checksum",
-        "takes a list of integers, and returns the sum of each number times its position, the "
+        text="takes a list of integers, and returns the sum of each number times its position, the "
         "first position being {k}, modulo {m}",
-        "return sum(i * n for i, n in enumerate(value, {k})) % {m}",
-        lambda value, k, m: sum(i * n for i, n in enumerate(value, k)) % m,
-        _draw_numbers,
-        ((1, 4), (7, 97)),
+        source="return sum(i * n for i, n in enumerate(value, {k})) % {m}",
+        solve=lambda value, k, m: sum(i * n for i, n in enumerate(value, k)) % m,
+        draw=_draw_numbers,
+        ranges=((1, 4), (7, 97)),
     ),
     CodeTask(
         "clamp_all",
-        "takes a list of integers, and returns a new list in which each number below {k} is "
+        text="takes a list of integers, and returns a new list in which each number below {k} is "
         "replaced by {k}, and each above {m} by {m}",
-        "return [min(max(n, {k}), {m}) for n in value]",
-        lambda value, k, m: [min(max(n, k), m) for n in value],
-        _draw_numbers,
-        ((-9, 9), (20, 60)),
+        source="return [min(max(n, {k}), {m}) for n in value]",
+        solve=lambda value, k, m: [min(max(n, k), m) for n in value],
+        draw=_draw_numbers,
+        ranges=((-9, 9), (20, 60)),
     ),
 )
 
 _EASY_CODE_TASKS: Final = (
     CodeTask(
         "add",
-        "takes a number, and returns it plus {k}",
-        "return value + {k}",
-        lambda value, k, _: value + k,
-        lambda random, _k, _m: random.randint(-90, 90),
-        ((2, 9_999), (0, 0)),
+        text="takes a number, and returns it plus {k}",
+        source="return value + {k}",
+        solve=lambda value, k, _: value + k,
+        draw=lambda random, _k, _m: random.randint(-90, 90),
+        ranges=((2, 9_999), (0, 0)),
     ),
     CodeTask(
         "is_long",
-        "takes a text, and returns True if it has more than {k} characters, else False",
-        "return len(value) > {k}",
-        lambda value, k, _: len(value) > k,
-        lambda random, k, _: "a" * random.randint(k - 3, k + 3),
-        ((3, 999), (0, 0)),
+        text="takes a text, and returns True if it has more than {k} characters, else False",
+        source="return len(value) > {k}",
+        solve=lambda value, k, _: len(value) > k,
+        draw=lambda random, k, _: "a" * random.randint(k - 3, k + 3),
+        ranges=((3, 999), (0, 0)),
     ),
     CodeTask(
         "scale",
-        "takes a list of integers, and returns the list of each of them times {k}",
-        "return [n * {k} for n in value]",
-        lambda value, k, _: [n * k for n in value],
-        _draw_numbers,
-        ((2, 9_999), (0, 0)),
+        text="takes a list of integers, and returns the list of each of them times {k}",
+        source="return [n * {k} for n in value]",
+        solve=lambda value, k, _: [n * k for n in value],
+        draw=_draw_numbers,
+        ranges=((2, 9_999), (0, 0)),
     ),
 )
 

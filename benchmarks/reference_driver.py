@@ -65,14 +65,40 @@ def run_of(request: str, finding: str, start: int) -> list[Event]:
     """Return one agent run in the kinds that forum-engine itself writes, from position `start`."""
     at = MONDAY + 60.0 * start
     return [
-        Event("user", "request", {"text": request}, None, at),
-        Event("coordinator", "plan", {"request": request, "waves": [["T1"]]}, start, at + 1),
-        Event("dispatch", "task", {"id": "T1", "instruction": request}, start + 1, at + 2),
-        Event("auditor", "result", {"id": "T1", "output": finding}, start + 2, at + 9),
+        Event("user", kind="request", payload={"text": request}, parent=None, at=at),
+        Event(
+            "coordinator",
+            kind="plan",
+            payload={"request": request, "waves": [["T1"]]},
+            parent=start,
+            at=at + 1,
+        ),
+        Event(
+            "dispatch",
+            kind="task",
+            payload={"id": "T1", "instruction": request},
+            parent=start + 1,
+            at=at + 2,
+        ),
+        Event(
+            "auditor",
+            kind="result",
+            payload={"id": "T1", "output": finding},
+            parent=start + 2,
+            at=at + 9,
+        ),
         # The root is filled in when it is written, as `submit --checkpoint-each-wave` does.
-        Event("dispatch", "checkpoint", {"wave": 0}, start + 1, at + 10),
-        Event("validator", "verdict", {"id": "T1", "ok": True}, start + 3, at + 12),
-        Event("synthesizer", "result", {"answer": finding}, start + 1, at + 15),
+        Event("dispatch", kind="checkpoint", payload={"wave": 0}, parent=start + 1, at=at + 10),
+        Event(
+            "validator",
+            kind="verdict",
+            payload={"id": "T1", "ok": True},
+            parent=start + 3,
+            at=at + 12,
+        ),
+        Event(
+            "synthesizer", kind="result", payload={"answer": finding}, parent=start + 1, at=at + 15
+        ),
     ]
 
 

@@ -104,7 +104,13 @@ def read_requests(file: Path) -> list[Request]:
     """Read requests, one JSON object on each line."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     return [
-        Request(row["text"], row["lane"], tuple(row["also"]), row["lang"], row["kind"])
+        Request(
+            row["text"],
+            lane=row["lane"],
+            also=tuple(row["also"]),
+            lang=row["lang"],
+            kind=row["kind"],
+        )
         for row in rows
     ]
 

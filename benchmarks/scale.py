@@ -90,8 +90,10 @@ class ScaleSizes:
     offered_seconds: float
 
 
-QUICK = ScaleSizes(80, 3, 10_000, 3.0, 60, 2.5)
-FULL = ScaleSizes(300, 5, 100_000, 30.0, 400, 10.0)
+QUICK = ScaleSizes(80, rounds=3, entries=10_000, idle_seconds=3.0, waiting=60, offered_seconds=2.5)
+FULL = ScaleSizes(
+    300, rounds=5, entries=100_000, idle_seconds=30.0, waiting=400, offered_seconds=10.0
+)
 
 
 def main(arguments: list[str]) -> None:
@@ -124,10 +126,10 @@ def measure(
     """Return the coefficients, and the simulated and the measured knee."""
     with counted_forum(folder / "forum", cluster.url, runner) as forum:
         say("runs of one task")
-        run_costs = _median_cost(forum, cluster, ONE_TASK, sizes.runs, sizes.rounds)
+        run_costs = _median_cost(forum, cluster, ONE_TASK, sizes.runs, rounds=sizes.rounds)
         say("diamonds")
         tasks = len(diamond()) - 1
-        more = _median_cost(forum, cluster, diamond(), max(5, sizes.runs // 3), sizes.rounds)
+        more = _median_cost(forum, cluster, diamond(), max(5, sizes.runs // 3), rounds=sizes.rounds)
         say("entries")
         append_ms, sequence_ms = _entry_costs(forum, cluster, sizes.entries)
         sync_ms = _sync_ms(forum)

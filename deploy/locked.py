@@ -49,7 +49,14 @@ def _read(block: str) -> Locked:
     if pin is None:
         raise ValueError(f"not a pinned requirement: {block}")
     wanted_by = frozenset(filter(None, _WANTED_BY.findall(block)))
-    return Locked(pin[1], pin[2], pin[3] or "", tuple(_HASH.findall(block)), wanted_by, block)
+    return Locked(
+        pin[1],
+        version=pin[2],
+        marker=pin[3] or "",
+        hashes=tuple(_HASH.findall(block)),
+        wanted_by=wanted_by,
+        text=block,
+    )
 
 
 def needed_by(requirement: str, lock: Iterable[Locked]) -> list[Locked]:

@@ -137,7 +137,11 @@ class Chain:
         )
         data = LEDGER_KINDS.write(entry)
         record = EntryWrite(
-            Position(self.run, self.strand, n), data, leaf_of(data), bodies, effects
+            Position(self.run, self.strand, n),
+            data,
+            leaf=leaf_of(data),
+            bodies=bodies,
+            effects=effects,
         )
         self.records.append(record)
         return record
@@ -145,7 +149,13 @@ class Chain:
 
 def ledger_on(store: Store, append: Callable[[Sequence[EntryWrite]], None] | None = None) -> Ledger:
     """Return a ledger with a clock of its own."""
-    return Ledger(store, LEDGER_KINDS, count(1).__next__, lambda: secrets.token_bytes(32), append)
+    return Ledger(
+        store,
+        kinds=LEDGER_KINDS,
+        clock=count(1).__next__,
+        salts=lambda: secrets.token_bytes(32),
+        append=append,
+    )
 
 
 def data_of(records: Sequence[EntryWrite]) -> list[bytes]:

@@ -110,7 +110,11 @@ def test_the_workers_benchmark_has_every_figure(postgres_url: str, tmp_path: Pat
 def test_the_http_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) -> None:
     """All servers take requests on from the same clients, and what becomes of runs is counted."""
     with scratch_database(postgres_url) as url:
-        figures = http.measure(tmp_path, url, http.Sizes(4, 3.0, 1_000, (10,), "synthesis"))
+        figures = http.measure(
+            tmp_path,
+            url,
+            http.Sizes(4, seconds=3.0, entries=1_000, reference=(10,), lane="synthesis"),
+        )
 
     measured = ("accepted_p99_ms", "bare_ratio", "livez_p99_ms", "bytes_of_a_request")
     assert all(figures[name] > 0 for name in measured)

@@ -143,7 +143,7 @@ def driven(store: Store, secret: str) -> None:
     assert office.work().outcome is Outcome.OK
     office.told()
     forked = AcceptedFacts(fork_run="run-1", fork_index=1 << 40)
-    accept_run(office.ledger, "fork", request, "ann", forked)
+    accept_run(office.ledger, "fork", request, "ann", origin=forked)
     office.work("fork")
 
 

@@ -35,7 +35,7 @@ STATUS: dict[type, set[int]] = {
 def example(kind: type[errors.ForumError]) -> errors.ForumError:
     """Return an error of a class, with a fact of the right type for each parameter."""
     if kind is errors.CapReached:
-        return errors.CapReached("key a", "day", "usd", (1, 2, 3), 90)
+        return errors.CapReached("key a", per="day", limit="usd", amounts=(1, 2, 3), seconds=90)
     if kind is errors.AmbiguousRun:
         return errors.AmbiguousRun("r", ["r1", "r2"], more=True)
     names = [

@@ -37,7 +37,13 @@ def forum(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Forum]:
     if request.param == "postgres":
         url = upgraded(str(request.getfixturevalue("postgres_url")))
     data = tmp_path / "project/.forum"
-    made = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
+    made = Settings(
+        data,
+        state=tmp_path / "state",
+        key_file=data / "log.key",
+        origin=fresh_origin(),
+        database=url,
+    )
     with Forum(made) as found:
         found.keys.initialise()
         found.ledger.open_run("run", "x")

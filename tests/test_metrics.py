@@ -85,7 +85,7 @@ def record(n: int, facts: Facts, strand: str = "task/a") -> EntryWrite:
         bodies={},
     )
     data = KINDS.write(entry)
-    return EntryWrite(Position("run", strand, n), data, leaf_of(data), (), ())
+    return EntryWrite(Position("run", strand, n), data, leaf=leaf_of(data), bodies=(), effects=())
 
 
 def counted(*facts: Facts) -> dict[str, float]:
@@ -123,8 +123,21 @@ def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
 def test_a_council_that_decided_nothing_is_not_counted_as_ok(accord: Accord) -> None:
     """Its run ends with the outcome `ok`; the label is the word of the lists."""
     word = accord.value if accord in UNDECIDED else "ok"
-    closed = CouncilCloseFacts(End.ROUNDS, Ground.VOTE, accord, 1, 3, 0, 0, 0, 0, 0)
-    veto = VerdictFacts(1, Outcome.FAILED, Check.OUTCOME, Next.GIVE_UP, accord)
+    closed = CouncilCloseFacts(
+        End.ROUNDS,
+        ground=Ground.VOTE,
+        accord=accord,
+        rounds=1,
+        ballots=3,
+        changed=0,
+        conformed=0,
+        blockers=0,
+        usd=0,
+        tokens=0,
+    )
+    veto = VerdictFacts(
+        1, outcome=Outcome.FAILED, check=Check.OUTCOME, next=Next.GIVE_UP, reason=accord
+    )
     failed = accord.value if accord in UNDECIDED else "failed"
 
     assert counted(closed, RunCloseFacts(Outcome.OK, 1)) == {

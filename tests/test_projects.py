@@ -35,7 +35,14 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     def settings(name: str) -> Settings:
         data = tmp_path / name / ".forum"
         file = tmp_path / name / "forum.toml"
-        return Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url, file=file)
+        return Settings(
+            data,
+            state=tmp_path / "state",
+            key_file=data / "log.key",
+            origin=fresh_origin(),
+            database=url,
+            file=file,
+        )
 
     return settings
 

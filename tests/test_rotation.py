@@ -28,7 +28,13 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     if request.param == "postgres":
         url = upgraded(str(request.getfixturevalue("postgres_url")))
     data = tmp_path / "project/.forum"
-    made = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
+    made = Settings(
+        data,
+        state=tmp_path / "state",
+        key_file=data / "log.key",
+        origin=fresh_origin(),
+        database=url,
+    )
     write(made)
     return made
 

@@ -50,7 +50,9 @@ def settings_of(folder: Path, kind: str, request: pytest.FixtureRequest) -> Sett
     is_file = kind == "sqlite"
     url = None if is_file else upgraded(str(request.getfixturevalue("postgres_url")))
     data = folder / "ledger"
-    return Settings(data, folder / "state", data / "log.key", fresh_origin(), url)
+    return Settings(
+        data, state=folder / "state", key_file=data / "log.key", origin=fresh_origin(), database=url
+    )
 
 
 def run_sql(forum: Forum, *statements: str, run: str) -> None:
@@ -76,7 +78,11 @@ def write_runs(forum: Forum, count: int) -> list[str]:
     for n in range(count):
         run = f"run-{now()}-{n}"
         text = Attachment("text", text_content("words"))
-        forum.ledger.record_run(run, "tester", Draft("note", "tester", NoteFacts(), (), (text,)))
+        forum.ledger.record_run(
+            run,
+            "tester",
+            Draft("note", actor="tester", facts=NoteFacts(), parents=(), bodies=(text,)),
+        )
         runs.insert(0, run)
         if n % 3 == 0:
             forum.log.publish()

@@ -40,9 +40,17 @@ History = tuple[Entry[Any], ...]
 def calls(draw: st.DrawFn, *, is_forked: bool) -> list[Facts]:
     """Draw a call of the engine: answered, taken from another run, lost or still open."""
     agent = draw(AGENTS)
-    called = CallFacts(agent, agent, 1, 1, draw(SMALL), draw(SMALL))
+    called = CallFacts(agent, model=agent, attempt=1, turn=1, usd=draw(SMALL), tokens=draw(SMALL))
     if agent == CHILD_RUN:
-        called = CallFacts(agent, agent, 1, 1, draw(SMALL), draw(SMALL), calls=draw(SMALL))
+        called = CallFacts(
+            agent,
+            model=agent,
+            attempt=1,
+            turn=1,
+            usd=draw(SMALL),
+            tokens=draw(SMALL),
+            calls=draw(SMALL),
+        )
     outcome = draw(st.sampled_from(["answered", "recorded", "lost"] if is_forked else ["answered"]))
     if outcome == "recorded":
         # The run that was forked has paid for it.
@@ -222,7 +230,7 @@ def test_metrics_and_traces_say_what_ended_calls_have_cost(history: History) -> 
     for entry in history:
         data = KINDS.write(entry)
         position = Position(RUN, entry.strand, entry.n)
-        counters.count([EntryWrite(position, data, leaf_of(data), (), ())])
+        counters.count([EntryWrite(position, data, leaf=leaf_of(data), bodies=(), effects=())])
 
     calls = [call for task in fold_run(history).tasks.values() for call in task.calls]
     ended = [call for call in calls if call.replied and not call.is_child_run]

@@ -134,7 +134,9 @@ def test_two_tenants_with_folders_of_one_name_do_not_share_variables(tmp_path: P
 
 def call_model(agent: Agent, rules: SecretRules) -> tuple[Outcome, str]:
     """Call an agent; return the outcome, and what it said."""
-    call = ModelCall("run", "task", "step", 1, text_content("Go."), seconds=30)
+    call = ModelCall(
+        "run", task="task", step="step", number=1, prompt=text_content("Go."), seconds=30
+    )
     reply = asyncio.run(make_model(agent, rules=rules).reply(call))
     return reply.outcome, b"".join([*reply.output.chunks(), *reply.error.chunks()]).decode()
 
@@ -176,7 +178,9 @@ def test_a_recorded_program_gets_no_foreign_variable(tenant: SecretRules) -> Non
     async def use_tool() -> str:
         async with open_tools(rules=tenant) as make_tool:
             spec = ToolSpec(argv=("env",), env=tuple(SECRETS))
-            used = ToolInvocation("run", "task", "step", "tool", text_content(""), "key")
+            used = ToolInvocation(
+                "run", task="task", step="step", tool="tool", arguments=text_content(""), key="key"
+            )
             reply = await make_tool(spec).invoke(used)
             return b"".join(reply.output.chunks()).decode()
 
@@ -193,7 +197,14 @@ def test_a_server_of_tools_gets_no_foreign_token(tenant: SecretRules) -> None:
     async def use_tool(url: str) -> str:
         async with open_tools(rules=tenant) as make_tool:
             server = McpServer(url=url, key_env="OPENAI_API_KEY")
-            used = ToolInvocation("run", "task", "step", "tool", text_content("{}"), "key")
+            used = ToolInvocation(
+                "run",
+                task="task",
+                step="step",
+                tool="tool",
+                arguments=text_content("{}"),
+                key="key",
+            )
             reply = await make_tool(ToolSpec(server=server, name="pay")).invoke(used)
             return b"".join([*reply.output.chunks(), *reply.error.chunks()]).decode()
 

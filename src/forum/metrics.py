@@ -286,7 +286,7 @@ def find_newest_checkpoint(
             earlier, below = note, above - step
             break
         above, step = _size_of(note), 2 * step
-    return _search_between(store, holds, earlier, below, above)
+    return _search_between(store, holds, earlier, below, above=above)
 
 
 def _search_between(

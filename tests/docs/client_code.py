@@ -237,9 +237,9 @@ def _method(endpoint: Endpoint) -> Method:
         endpoint,
         group,
         name,
-        tuple(re.findall(r"{(\w+)", endpoint.path)),
-        _parameters(endpoint.query),
-        None if endpoint.body is None else _parameters(endpoint.body),
+        path=tuple(re.findall(r"{(\w+)", endpoint.path)),
+        query=_parameters(endpoint.query),
+        body=None if endpoint.body is None else _parameters(endpoint.body),
     )
 
 

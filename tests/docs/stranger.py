@@ -205,7 +205,7 @@ class Stranger:
             text = self.said[turn]
             if text is not None:
                 ballot = read_ballot(
-                    text, self.rules["options"], claims, asking, self.rules["version"]
+                    text, self.rules["options"], claims, asking, version=self.rules["version"]
                 )
                 self.casts.append((seat, self.round, ballot))
 
@@ -280,7 +280,14 @@ class Stranger:
             claim.back(seat)
         else:
             name = f"c{len(self.claims) + 1}"
-            self.claims[says] = Claim(name, made["text"], evidence, held_for, seat, {seat})
+            self.claims[says] = Claim(
+                name,
+                text=made["text"],
+                evidence=evidence,
+                held_for=held_for,
+                first=seat,
+                authors={seat},
+            )
 
     def _end(self) -> str:
         ends = {

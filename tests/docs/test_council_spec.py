@@ -91,11 +91,11 @@ def council(chance: Random) -> Council:
     return Council(
         tuple(Seat(chance.choice(AGENTS)) for _ in range(chance.randint(1, 9))),
         options,
-        chance.randint(0, 4),
-        chance.choice((1000, 750, 660, 500)),
-        chance.randint(0, 4),
-        chance.randint(0, 5),
-        chance.choice((None, "elm")),
+        baseline=chance.randint(0, 4),
+        threshold=chance.choice((1000, 750, 660, 500)),
+        rounds=chance.randint(0, 4),
+        peers=chance.randint(0, 5),
+        judge=chance.choice((None, "elm")),
         version=chance.choice((1, 2)) if options else 1,
     )
 

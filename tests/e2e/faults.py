@@ -628,7 +628,7 @@ def file_bench(folder: Path) -> Iterator[Bench]:
         limited = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
         prefix: tuple[str, ...] = limited if os.geteuid() == 0 else ()
         machine = Machine(home, environ, prefix=prefix)
-        bench = Bench(stack, machine, machine, made, str(key))
+        bench = Bench(stack, signing=machine, adding=machine, made=made, key=str(key))
         start_processes(bench)
         yield bench
 

@@ -154,7 +154,7 @@ def test_keys_and_caps_of_an_earlier_epoch_are_in_force(tmp_path: Path) -> None:
     with project(tmp_path / "project", None) as home:
         key = home.forum.access.grant("ci", {Scope.READ})
         used = ports.Spend(usd=7, tokens=8, runs=9)
-        today = home.forum.store.take_slice("all", "day", "worker", used, used)
+        today = home.forum.store.take_slice("all", "day", "worker", used, cap=used)
         home.forum.ledger.record_run(
             "run",
             "tester",
@@ -183,7 +183,7 @@ def test_what_a_run_has_used_without_approval_stays_used(tmp_path: Path) -> None
         used = ports.Spend(usd=7)
         for run in runs:
             scope = f"gate:payments/{run}"
-            place = home.forum.store.take_slice(scope, "run", "worker", used, used)
+            place = home.forum.store.take_slice(scope, "run", "worker", used, cap=used)
             charge = ports.BudgetSliceCharge(place, used)
             home.forum.ledger.record_run(
                 f"run-{run}", "tester", Draft("note", "tester", NoteFacts(), effects=(charge,))

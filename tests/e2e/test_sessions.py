@@ -117,7 +117,7 @@ def test_a_session_goes_on_whichever_turn_its_worker_is_killed_in(
         with home.worker():
             state = home.end(run, 60)
 
-        check_broken(home, run, state, dict.fromkeys(turns, True), ask, tmp_path)
+        check_broken(home, run, state, dict.fromkeys(turns, True), ask=ask, folder=tmp_path)
 
 
 @pytest.mark.postgres
@@ -132,7 +132,7 @@ def test_a_session_goes_on_elsewhere_when_its_worker_is_killed(
             state = home.end(run, 60)
 
         turns = {name: name == TURNS[3] for name in TURNS}
-        check_broken(home, run, state, turns, in_turns, tmp_path)
+        check_broken(home, run, state, turns, ask=in_turns, folder=tmp_path)
 
 
 def test_a_worker_that_is_stopped_politely_lets_its_seats_finish(tmp_path: Path) -> None:

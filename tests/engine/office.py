@@ -169,7 +169,14 @@ class Office:
         encoder: AnswerEncoder | None = None,
     ) -> None:
         self.store, self.hands = store, hands or Hands()
-        self.ledger = Ledger(store, KINDS, now, lambda: os.urandom(32), append, append_async)
+        self.ledger = Ledger(
+            store,
+            kinds=KINDS,
+            clock=now,
+            salts=lambda: os.urandom(32),
+            append=append,
+            append_async=append_async,
+        )
         self.engine = Engine(
             self.ledger,
             self.hands.model,
@@ -258,8 +265,8 @@ class Office:
             run,
             subject,
             GateDecisionByFacts(answer, shown, Authority.OPERATOR),
-            PERSON,
-            DecisionTexts(reason=reason),
+            actor=PERSON,
+            texts=DecisionTexts(reason=reason),
         )
 
     # Looking

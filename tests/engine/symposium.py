@@ -44,7 +44,9 @@ def hall(
 ) -> Office:
     """Return an office in which sessions are held."""
     office = Office(store, hands)
-    office.ledger = Ledger(store, KINDS, now, lambda: os.urandom(32), append, mask=mask)
+    office.ledger = Ledger(
+        store, kinds=KINDS, clock=now, salts=lambda: os.urandom(32), append=append, mask=mask
+    )
     office.engine = Engine(office.ledger, office.hands.model, office.hands.open_tools)
     return office
 

@@ -167,7 +167,7 @@ def test_a_stop_names_what_was_spent_and_by_whom(
     run = office.do(RunRequest("x", tasks, quick(agents=agents), budget))
     (stop,) = [e for e in office.entries() if e.strand == "main" and e.kind == "stop/1"]
 
-    assert stop.facts == StopFacts(StopReason.BUDGET, limit, asked, used, cap, "c")
+    assert stop.facts == StopFacts(StopReason.BUDGET, limit, asked, used, cap=cap, by="c")
     spent = msgspec.json.decode(office.body(stop, "spent"))
     assert spent == {"agent": [10, 4, 1], "b": [10, 4, 1]}
     by_id = {leaf.hex(): entry for leaf, entry in office.told()}

@@ -946,7 +946,15 @@ def test_a_symposium_has_cost_what_choosing_its_panel_has_cost_too(office: Offic
 def test_who_was_overtaken_takes_nothing_off_the_agenda_of_the_other() -> None:
     """Both drive the same session in one process, until the first one notices."""
     cause = Hash(bytes(32))
-    intake = RunInput(RUN, AcceptedFacts(), cause, 0, Policy(), None, cause)
+    intake = RunInput(
+        RUN,
+        accepted=AcceptedFacts(),
+        accepted_entry=cause,
+        begun=0,
+        policy=Policy(),
+        routed=None,
+        cause=cause,
+    )
     turn_registry, due = (
         TurnRegistry(),
         [PendingTurn(ToolProbe("x", "test", b""), intake, cause) for _ in range(2)],
@@ -1125,7 +1133,7 @@ def test_a_council_is_forked_at_any_of_its_ballots(office: Office) -> None:
     )
     before = len(office.hands.calls)
     origin = AcceptedFacts(fork_run=RUN, fork_index=at)
-    accept_run(office.ledger, "fork", split(), PERSON, origin)
+    accept_run(office.ledger, "fork", split(), PERSON, origin=origin)
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
@@ -1144,7 +1152,11 @@ def test_a_fork_with_another_seat_asks_whoever_is_told_something_else(office: Of
     ways = ((claiming("no", "it is ancient"), NO), *DIVIDED[1:])
     origin = AcceptedFacts(fork_run=RUN, fork_index=1 << 40)
     accept_run(
-        office.ledger, "fork", RunRequest(f"{QUESTION} Really?", None, panel(*ways)), PERSON, origin
+        office.ledger,
+        "fork",
+        RunRequest(f"{QUESTION} Really?", None, panel(*ways)),
+        PERSON,
+        origin=origin,
     )
     run = office.work("fork")
 
@@ -1165,7 +1177,7 @@ def test_a_session_that_was_cancelled_goes_on_in_its_fork(office: Office) -> Non
     office.work(meanwhile=stop)
     office.told()
     origin = AcceptedFacts(fork_run=RUN, fork_index=1 << 40)
-    accept_run(office.ledger, "fork", held(*said), PERSON, origin)
+    accept_run(office.ledger, "fork", held(*said), PERSON, origin=origin)
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
@@ -1179,7 +1191,9 @@ def test_a_fork_follows_from_its_record_wherever_it_begins(office: Office, at: i
     """Where replies came from makes no difference to what follows from them."""
     office.do(split())
     office.told()
-    accept_run(office.ledger, "fork", split(), PERSON, AcceptedFacts(fork_run=RUN, fork_index=at))
+    accept_run(
+        office.ledger, "fork", split(), PERSON, origin=AcceptedFacts(fork_run=RUN, fork_index=at)
+    )
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
@@ -1191,7 +1205,7 @@ def test_a_fork_shows_the_same_ballots_in_the_same_order(office: Office) -> None
     office.do(split(version=COUNCIL_VERSION))
     office.told()
     origin = AcceptedFacts(fork_run=RUN, fork_index=1 << 40)
-    accept_run(office.ledger, "fork", split(version=COUNCIL_VERSION), PERSON, origin)
+    accept_run(office.ledger, "fork", split(version=COUNCIL_VERSION), PERSON, origin=origin)
     run = office.work("fork")
 
     seeds = [

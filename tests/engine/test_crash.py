@@ -135,7 +135,9 @@ def live(office: Office, request: RunRequest) -> None:
         for gate in gates:
             subject, digest = gate.opened.subject, gate.digest
             if subject == "plan" and gate.shown_at.n == 0:
-                digest = edit_gate(office.ledger, RUN, subject, digest, write_plan(OTHER), PERSON)
+                digest = edit_gate(
+                    office.ledger, RUN, subject, digest, shown=write_plan(OTHER), actor=PERSON
+                )
             office.decide(subject, Answer.APPROVE, digest=digest)
 
 

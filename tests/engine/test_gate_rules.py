@@ -114,7 +114,7 @@ def test_arguments_at_a_gate_cannot_be_edited(office: Office) -> None:
     gate = find_gate(office.ledger, RUN, GATE)
 
     with pytest.raises(Malformed, match="reject them"):
-        edit_gate(office.ledger, RUN, GATE, gate.digest, b'{"amount": 1}', PERSON)
+        edit_gate(office.ledger, RUN, GATE, gate.digest, shown=b'{"amount": 1}', actor=PERSON)
 
 
 def test_a_check_and_background_are_uses_too(office: Office) -> None:
@@ -154,7 +154,7 @@ def test_a_plan_of_a_model_and_an_edited_plan_are_under_the_rules(office: Office
     office.do(RunRequest("x", None, policy))
     gate = find_gate(office.ledger, RUN, "plan")
     edited = write_plan(plan(Task("t", "x", lane="law")))
-    digest = edit_gate(office.ledger, RUN, "plan", gate.digest, edited, PERSON)
+    digest = edit_gate(office.ledger, RUN, "plan", gate.digest, shown=edited, actor=PERSON)
     office.decide("plan", Answer.APPROVE, digest=digest)
 
     office.work()
@@ -207,7 +207,11 @@ def test_a_fork_has_its_own_gate(office: Office) -> None:
     office.work()
     before = len(office.hands.deeds)
     accept_run(
-        office.ledger, "run-2", paying(), PERSON, AcceptedFacts(fork_run=RUN, fork_index=10**6)
+        office.ledger,
+        "run-2",
+        paying(),
+        PERSON,
+        origin=AcceptedFacts(fork_run=RUN, fork_index=10**6),
     )
 
     assert office.work("run-2").state is RunState.WAITING

@@ -73,7 +73,7 @@ def test_an_edited_plan_is_the_one_that_is_carried_out(office: Office) -> None:
     office.do(PLANNED)
     other = chain("x", "y")
     old = digest_of(office, "plan")
-    new = edit_gate(office.ledger, RUN, "plan", old, write_plan(other), PERSON)
+    new = edit_gate(office.ledger, RUN, "plan", old, shown=write_plan(other), actor=PERSON)
     with pytest.raises(GateChanged):
         office.decide("plan", Answer.APPROVE, digest=old)
     office.decide("plan", Answer.APPROVE, digest=new)
@@ -106,7 +106,7 @@ def test_a_plan_cannot_be_edited_into_one_that_cannot_be_run(office: Office, sho
     digest = digest_of(office, "plan")
 
     with pytest.raises((BadPlan, Malformed)):
-        edit_gate(office.ledger, RUN, "plan", digest, shown, PERSON)
+        edit_gate(office.ledger, RUN, "plan", digest, shown=shown, actor=PERSON)
     assert digest_of(office, "plan") == digest
 
 
@@ -119,11 +119,13 @@ def test_a_task_runs_as_it_was_approved(office: Office) -> None:
     digest = digest_of(office, "task/b")
     for nothing in (b" ", b"\xff"):
         with pytest.raises((BadPlan, Malformed)):
-            edit_gate(office.ledger, RUN, "task/b", digest, nothing, PERSON)
-    newer = edit_gate(office.ledger, RUN, "task/b", digest, b"new words", PERSON)
+            edit_gate(office.ledger, RUN, "task/b", digest, shown=nothing, actor=PERSON)
+    newer = edit_gate(office.ledger, RUN, "task/b", digest, shown=b"new words", actor=PERSON)
     with pytest.raises(GateChanged):
-        edit_gate(office.ledger, RUN, "task/b", digest, b"words of one who came late", PERSON)
-    newest = edit_gate(office.ledger, RUN, "task/b", newer, b"newest words", PERSON)
+        edit_gate(
+            office.ledger, RUN, "task/b", digest, shown=b"words of one who came late", actor=PERSON
+        )
+    newest = edit_gate(office.ledger, RUN, "task/b", newer, shown=b"newest words", actor=PERSON)
     office.decide("task/b", Answer.APPROVE, digest=newest)
     run = office.work()
 
@@ -198,7 +200,7 @@ def test_there_is_no_second_decision(office: Office) -> None:
     with pytest.raises(GateAlreadyDecided, match=r"reject.*operator"):
         office.decide("task/b", Answer.APPROVE, digest=digest)
     with pytest.raises(GateAlreadyDecided):
-        edit_gate(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
+        edit_gate(office.ledger, RUN, "task/b", digest, shown=b"other words", actor=PERSON)
     with pytest.raises(NoSuchGate):
         find_gate(office.ledger, RUN, "task/a")
     assert office.work().task("b").state is TaskState.STOPPED
@@ -214,7 +216,9 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
         barrier.wait()
         try:
             if n == 7:
-                edit_gate(offices[n].ledger, RUN, "task/b", digest, b"other words", PERSON)
+                edit_gate(
+                    offices[n].ledger, RUN, "task/b", digest, shown=b"other words", actor=PERSON
+                )
             else:
                 answer = Answer.APPROVE if n % 2 else Answer.REJECT
                 offices[n].decide("task/b", answer, digest=digest, reason=f"as {n} sees it")
@@ -382,7 +386,7 @@ def test_when_a_run_has_ended_its_gates_are_closed(office: Office) -> None:
     with pytest.raises(GateAlreadyDecided, match="end"):
         office.decide("task/b", Answer.APPROVE, digest=digest)
     with pytest.raises(GateAlreadyDecided):
-        edit_gate(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
+        edit_gate(office.ledger, RUN, "task/b", digest, shown=b"other words", actor=PERSON)
     with pytest.raises(RunAlreadyEnded):
         cancel_run(office.ledger, RUN, PERSON)
     assert office.entries() == before

@@ -50,7 +50,14 @@ def test_an_edited_plan_is_held_against_what_will_be_recorded_of_it(office: Offi
     digest = read_run(office.ledger, RUN).gates["gate/plan"].digest
 
     with pytest.raises(ForumError):
-        edit_gate(office.ledger, RUN, "plan", digest, write_plan(plan(Task(CANARY, "y"))), PERSON)
+        edit_gate(
+            office.ledger,
+            RUN,
+            "plan",
+            digest,
+            shown=write_plan(plan(Task(CANARY, "y"))),
+            actor=PERSON,
+        )
     assert read_run(office.ledger, RUN).gates["gate/plan"].digest == digest
 
 
@@ -63,7 +70,9 @@ def test_a_fork_judges_what_it_records_and_not_what_it_has_taken(office: Office)
     first = office.do(request)
     office.entries()  # forks take what has an index
     hide(office)
-    accept_run(office.ledger, "fork", request, PERSON, AcceptedFacts(fork_run=RUN, fork_index=1000))
+    accept_run(
+        office.ledger, "fork", request, PERSON, origin=AcceptedFacts(fork_run=RUN, fork_index=1000)
+    )
     run = office.work("fork")
 
     assert (first.outcome, run.outcome) == (Outcome.OK, Outcome.FAILED)

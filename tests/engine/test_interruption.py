@@ -280,7 +280,9 @@ def test_a_fork_ends_if_what_it_takes_over_is_erased_later(office: Office) -> No
     """It was accepted before that: without an end, every worker would try it again for ever."""
     office.do(RunRequest("x", chain("a", "b"), quick()))
     origin = AcceptedFacts(fork_run=RUN, fork_index=len(office.entries()))
-    accept_run(office.ledger, "fork", RunRequest("x", chain("a", "b"), quick()), PERSON, origin)
+    accept_run(
+        office.ledger, "fork", RunRequest("x", chain("a", "b"), quick()), PERSON, origin=origin
+    )
     erase(office, "output")
     run = office.work("fork")
 

@@ -397,7 +397,7 @@ def test_a_fork_reuses_what_a_panel_judged(office: Office, role: Role) -> None:
     at = max(office.ledger.find_entry(leaf.hex()).index or 0 for leaf, _ in office.told())
     calls = len(office.hands.calls)
     fork = AcceptedFacts(fork_run="run-1", fork_index=at)
-    accept_run(office.ledger, "fork", current(asked), PERSON, fork)
+    accept_run(office.ledger, "fork", current(asked), PERSON, origin=fork)
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
@@ -413,7 +413,7 @@ def test_a_fork_that_asks_its_panel_itself_records_the_accord_of_that_panel(
     other = order(VERDICTS[Accord.BLOCKED, "accept"])
     tasks = plan(Task("look", f"{REQUEST} Be quick."))
     fork = AcceptedFacts(fork_run="run-1", fork_index=1 << 40)
-    accept_run(office.ledger, "fork", current(replace(other, plan=tasks)), PERSON, fork)
+    accept_run(office.ledger, "fork", current(replace(other, plan=tasks)), PERSON, origin=fork)
     run = office.work("fork")
     (judged,) = run.task("look").judged
 

@@ -249,7 +249,7 @@ def test_a_bundle_is_compared_with_the_bundle_of_its_panel(
     trust = Trust((key.verifier(),))
     with office.store.snapshot() as reader:
         bundles = {
-            run: gather_bundle(reader, KINDS, run, policy_of(key), b"").encode()
+            run: gather_bundle(reader, KINDS, run, policy_of(key), verifier=b"").encode()
             for run in ("run-1", child)
         }
 

@@ -65,7 +65,14 @@ def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[D
         scratch = Ledger(store, KINDS, clock, lambda: b"s" * 32)
         idle = Hands()
         divergences = asyncio.run(
-            replay_run(office.ledger, RUN, scratch, idle.model, idle.open_tools, find_claims)
+            replay_run(
+                office.ledger,
+                RUN,
+                scratch,
+                idle.model,
+                open_tools=idle.open_tools,
+                find_claims=find_claims,
+            )
         )
         assert not idle.calls
         assert not idle.deeds
@@ -312,7 +319,7 @@ def test_a_fork_takes_replies_and_pays_for_none_of_them(office: Office) -> None:
         "fork",
         RunRequest("x", chain("a", "b"), quick(agents=agents)),
         PERSON,
-        AcceptedFacts(fork_run=RUN, fork_index=at),
+        origin=AcceptedFacts(fork_run=RUN, fork_index=at),
     )
     run = office.work("fork")
     sources = [run.task(name).calls[0].replied for name in ("a", "b")]
@@ -339,7 +346,7 @@ def test_a_fork_does_not_take_the_outcome_of_another_effect(office: Office) -> N
         "fork",
         RunRequest("x", tasks, quick(agents=other, tools=TOOLS)),
         PERSON,
-        origin,
+        origin=origin,
     )
     run = office.work("fork")
 

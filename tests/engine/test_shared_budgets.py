@@ -42,7 +42,9 @@ def test_a_run_that_meets_the_cap_is_stopped_and_says_so(
     runs = [office.do(costing(10), run) for run in ("run-0", RUN, "run-2")]
 
     assert [run.outcome for run in runs] == [Outcome.OK, Outcome.OK, Outcome.DENIED]
-    assert runs[2].stopped == StopFacts(StopReason.BUDGET, "usd/day/ledger", 10, 20, 25, "a")
+    assert runs[2].stopped == StopFacts(
+        StopReason.BUDGET, limit="usd/day/ledger", asked=10, used=20, cap=25, by="a"
+    )
     assert len(office.hands.calls) == 2
     assert used(office) == {"ledger": 20}
     assert office.findings() == ()
@@ -98,7 +100,9 @@ def test_a_cap_that_is_met_within_is_told_outside(factory: StoreFactory, tmp_pat
     assert stop_reason(run) is StopReason.BUDGET
     assert (call.replied.why, call.replied.code) == (Why.ERROR, "budget")
     stopped = msgspec.json.decode(body, type=StopFacts)
-    assert stopped == StopFacts(StopReason.BUDGET, "usd/day/ledger", 30, 0, 25, "deep")
+    assert stopped == StopFacts(
+        StopReason.BUDGET, limit="usd/day/ledger", asked=30, used=0, cap=25, by="deep"
+    )
     assert office.findings() == ()
     assert play(office, tmp_path) == []
 

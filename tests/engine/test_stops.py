@@ -166,7 +166,9 @@ def test_who_says_the_same_again_and_again_is_stopped(office: Office) -> None:
     agents = {"": Scripted({"*": (ScriptStep("let me see", use=(ToolCall("look", "x"),)),)})}
     run = office.do(RunRequest("x", chain("a", "b"), quick(agents=agents)))
 
-    assert run.task("a").stopped == StopFacts(StopReason.REPEAT, "repeats", 1, 3, 3, "a")
+    assert run.task("a").stopped == StopFacts(
+        StopReason.REPEAT, limit="repeats", asked=1, used=3, cap=3, by="a"
+    )
     assert len(run.task("a").calls) == 4
     assert run.task("b").state is TaskState.SKIPPED
     assert run.outcome is Outcome.FAILED
@@ -186,7 +188,9 @@ def test_two_who_only_answer_each_other_are_stopped(office: Office) -> None:
     }
     run = office.do(RunRequest("x", chain("a"), quick(agents=agents)))
 
-    assert run.task("a").stopped == StopFacts(StopReason.PING_PONG, "repeats", 1, 3, 3, "a")
+    assert run.task("a").stopped == StopFacts(
+        StopReason.PING_PONG, limit="repeats", asked=1, used=3, cap=3, by="a"
+    )
     assert [call.called.agent for call in run.task("a").calls] == [*["", "b"] * 3, ""]
     assert office.findings() == ()
 
@@ -212,7 +216,9 @@ def test_the_same_question_to_the_same_agent_is_one(office: Office) -> None:
     }
     run = office.do(RunRequest("x", chain("a"), quick(agents=agents)))
 
-    assert run.task("a").stopped == StopFacts(StopReason.REPEAT, "repeats", 1, 3, 3, "a")
+    assert run.task("a").stopped == StopFacts(
+        StopReason.REPEAT, limit="repeats", asked=1, used=3, cap=3, by="a"
+    )
 
 
 def test_an_error_that_comes_again_is_no_loop(office: Office) -> None:
@@ -230,7 +236,9 @@ def test_turns_are_counted(office: Office) -> None:
     policy = quick(agents={"": Scripted({"*": moves})}, turns=5)
     run = office.do(RunRequest("x", chain("a"), policy))
 
-    assert run.task("a").stopped == StopFacts(StopReason.TURNS, "turns", 1, 5, 5, "a")
+    assert run.task("a").stopped == StopFacts(
+        StopReason.TURNS, limit="turns", asked=1, used=5, cap=5, by="a"
+    )
     assert len(run.task("a").calls) == 5
 
 

@@ -85,7 +85,7 @@ def test_what_a_fork_takes_from_the_record_is_not_said_again(factory: StoreFacto
     office.do(RunRequest("x", chain("a"), quick()))
     origin = AcceptedFacts(fork_run=RUN, fork_index=len(office.entries()))
     ear.heard.clear()
-    accept_run(office.ledger, "run-2", read_run_request(office.ledger, RUN), PERSON, origin)
+    accept_run(office.ledger, "run-2", read_run_request(office.ledger, RUN), PERSON, origin=origin)
     run = office.work("run-2")
 
     assert run.outcome is Outcome.OK

@@ -119,7 +119,17 @@ def test_a_plain_request_comes_to_one_answer_and_every_call_is_on_record(office:
 
 def test_a_route_that_was_taken_needs_no_classifier(office: Office) -> None:
     """Code comes first: a model is asked only where code could not tell."""
-    taken = RouteDecision(RouteFacts("cooking", Basis.LEXICAL, 900, "geography", 400, "d"), b"[]")
+    taken = RouteDecision(
+        RouteFacts(
+            "cooking",
+            basis=Basis.LEXICAL,
+            confidence=900,
+            runner_up="geography",
+            margin=400,
+            roster="d",
+        ),
+        b"[]",
+    )
     run = office.do(RunRequest(REQUEST, None, team(), route=taken))
 
     assert run.outcome is Outcome.OK

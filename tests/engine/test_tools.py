@@ -223,7 +223,7 @@ def test_nobody_can_edit_what_was_done(factory: StoreFactory) -> None:
     digest = office.work().gates["gate/effect/a/1"].digest
 
     with pytest.raises(Malformed, match="cannot be edited"):
-        edit_gate(office.ledger, RUN, "effect/a/1", digest, b"2", PERSON)
+        edit_gate(office.ledger, RUN, "effect/a/1", digest, shown=b"2", actor=PERSON)
 
 
 def test_a_question_that_nobody_answers_has_its_default(factory: StoreFactory) -> None:

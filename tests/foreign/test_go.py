@@ -83,10 +83,10 @@ def extend(store: Store, run: Strand, size: int) -> None:
             *(
                 Draft(
                     f"say/{n}",
-                    "tester",
-                    NoteFacts(),
-                    (),
-                    (Attachment("text", text_content(f"no. {n}")),),
+                    actor="tester",
+                    facts=NoteFacts(),
+                    parents=(),
+                    bodies=(Attachment("text", text_content(f"no. {n}")),),
                 )
                 for n in range(first, min(first + 5000, size))
             )

@@ -128,7 +128,7 @@ def history(
                 db.execute((folder / "dump.sql").read_bytes())
         expected = json.loads((folder / "expected.json").read_text())
         archive = release_folder / "release.tar.xz"
-        yield History(home, database, environ, expected, archive)
+        yield History(home, database, environ, expected, archive=archive)
 
 
 def standalone_accepts(history: History, bundle: Path) -> bool:

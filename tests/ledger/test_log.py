@@ -115,7 +115,7 @@ def test_an_entry_of_a_signed_tree_is_proven(office: Office) -> None:
     for index, data in enumerate(entries_of(office.store)[: signed.size]):
         proof = office.ledger.prove_entry(index)
         assert Checkpoint.parse(proof.note.text) == signed
-        check_inclusion(proof.hashes, hash_leaf(data), index, signed.size, signed.root)
+        check_inclusion(proof.hashes, hash_leaf(data), index, signed.size, root=signed.root)
 
     with pytest.raises(NotYetSigned):
         office.ledger.prove_entry(signed.size)

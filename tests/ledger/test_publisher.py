@@ -112,7 +112,7 @@ class World:
 
     def publisher(self, *cosigners: Cosigner) -> Publisher:
         """Return a publisher as a new process would have it."""
-        return Publisher(self.store, self.key, self.guard, POLICY, cosigners)
+        return Publisher(self.store, self.key, self.guard, policy=POLICY, cosigners=cosigners)
 
     def check(self) -> None:
         """Check that one tree was signed for each size, and that guard and store agree."""
@@ -160,7 +160,7 @@ def test_a_publisher_that_is_stopped_signs_no_other_tree(
         fuse = Fuse(calls, persisted=persisted)
         store, guard, cosigner = map(fuse.port, (world.store, world.guard, witness))
         try:
-            Publisher(store, world.key, guard, POLICY, [cosigner]).publish()
+            Publisher(store, world.key, guard, policy=POLICY, cosigners=[cosigner]).publish()
         except Stopped:
             world.grow(entries)
             published = world.publisher(witness).publish()
@@ -189,7 +189,9 @@ def test_a_publisher_is_not_confused_by_another_one(tmp_path: Path, signed: int)
         world.grow(2)
         interlude = Interlude(calls, partial(grow_and_publish, world, witness))
         store, guard, cosigner = map(interlude.port, (world.store, world.guard, witness))
-        published = Publisher(store, world.key, guard, POLICY, [cosigner]).publish()
+        published = Publisher(
+            store, world.key, guard, policy=POLICY, cosigners=[cosigner]
+        ).publish()
         assert published.checkpoint.size in ((5, 6) if interlude.reached else (5,))
         assert checkpoint_of(world.store.checkpoint() or b"").size == 5 + interlude.reached
         world.check()
@@ -213,7 +215,9 @@ def test_publishers_at_the_same_time_sign_one_history(
     world, done = World(store_factory, tmp_path), Event()
 
     def publish(_: int) -> None:
-        publisher = Publisher(store_factory(), world.key, world.guard, POLICY, [Honest()])
+        publisher = Publisher(
+            store_factory(), world.key, world.guard, policy=POLICY, cosigners=[Honest()]
+        )
         while not done.is_set():
             publisher.publish()
 
@@ -487,7 +491,12 @@ def publish_at(world: World, now: int, *witnesses: Clocked) -> Publication:
     """Add an entry and publish, at a time of this machine's clock."""
     world.grow(1)
     return Publisher(
-        world.store, world.key, world.guard, POLICY, witnesses, clock=lambda: now * 1_000_000
+        world.store,
+        world.key,
+        world.guard,
+        policy=POLICY,
+        cosigners=witnesses,
+        clock=lambda: now * 1_000_000,
     ).publish()
 
 

@@ -129,7 +129,13 @@ def test_a_directory_that_was_longer_is_tampering(store_factory: StoreFactory) -
     open_runs(store, "run")
     sequence(store)
     seen: list[tuple[int, str]] = []
-    reader = DirectoryReader(store, LEDGER_KINDS, None, None, lambda *end: seen.append(end))
+    reader = DirectoryReader(
+        store,
+        kinds=LEDGER_KINDS,
+        keys=None,
+        remembered=None,
+        remember=lambda *end: seen.append(end),
+    )
     assert reader.runs_before(None, 10) == ["run"]
     assert DirectoryReader(store, LEDGER_KINDS, None, seen[0]).runs_before(None, 10) == ["run"]
 

@@ -40,7 +40,14 @@ def racing_ledger(store: Store) -> Ledger:
     async def append(records: Sequence[EntryWrite]) -> None:
         await asyncio.to_thread(store.append, records)
 
-    return Ledger(store, LEDGER_KINDS, count(1).__next__, lambda: bytes(32), None, append)
+    return Ledger(
+        store,
+        kinds=LEDGER_KINDS,
+        clock=count(1).__next__,
+        salts=lambda: bytes(32),
+        append=None,
+        append_async=append,
+    )
 
 
 ways = pytest.mark.parametrize("way", ["thread", "task"])

@@ -26,7 +26,17 @@ NOTE = ToolOffer("note", "Keep a note.", b"")
 
 def call_of(prompt: bytes = b"Hello.", seconds: float = 10, **more: Any) -> ModelCall:  # noqa: ANN401
     """Return a call for which there is some time."""
-    return replace(ModelCall("run-1", "a", "reply/1", 1, BytesContent(prompt), seconds), **more)
+    return replace(
+        ModelCall(
+            "run-1",
+            task="a",
+            step="reply/1",
+            number=1,
+            prompt=BytesContent(prompt),
+            seconds=seconds,
+        ),
+        **more,
+    )
 
 
 def spec_of(provider: Provider | str, api: Api = Api.CHAT, **more: Any) -> Chat:  # noqa: ANN401

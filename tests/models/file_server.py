@@ -149,7 +149,9 @@ def serving_files(folder: Path, files: Mapping[str, bytes]) -> Iterator[FileServ
                     self.send_error(404)
                 else:
                     start = int(begun[1]) if begun else None
-                    server.answer(FileRequest(server, self, name, content, start))
+                    server.answer(
+                        FileRequest(server, handler=self, name=name, content=content, start=start)
+                    )
 
         def log_message(self, *_: object) -> None:
             """Print nothing."""

@@ -55,7 +55,11 @@ def test_a_dearer_time_of_day_is_reserved_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(prices, "datetime", Night, raising=False)
     price = price_of(Chat("https://api.deepseek.com/v1", "deepseek-chat"))
     reserved = bound_of(
-        price, ModelCall("r", "t", "m", 1, text_content("x" * 100_000), 600.0), 1024
+        price,
+        ModelCall(
+            "r", task="t", step="m", number=1, prompt=text_content("x" * 100_000), seconds=600.0
+        ),
+        1024,
     )
     monkeypatch.setattr(Night, "at", datetime(2026, 11, 15, 0, 31, tzinfo=UTC))
 
@@ -88,7 +92,9 @@ def test_arguments_are_reserved_for_as_they_are_sent() -> None:
         PromptMessage(MessageRole.USER, b"x"),
         PromptMessage(MessageRole.AGENT, b"", (ToolCall("t", "\x01" * 1000),)),
     )
-    call = ModelCall("r", "t", "m", 1, text_content("x"), 1.0, turns=turns)
+    call = ModelCall(
+        "r", task="t", step="m", number=1, prompt=text_content("x"), seconds=1.0, turns=turns
+    )
 
     assert bound_of(prices.FREE_PRICE, call, 0).tokens >= 6000
 

@@ -36,7 +36,9 @@ def shell(script: str) -> tuple[str, ...]:
 
 def calling(prompt: Content = EMPTY_CONTENT, seconds: float = 30) -> ModelCall:
     """Return a call."""
-    return ModelCall("run-1", "task-1", "reply/1", 1, prompt, seconds)
+    return ModelCall(
+        "run-1", task="task-1", step="reply/1", number=1, prompt=prompt, seconds=seconds
+    )
 
 
 def run(spec: Command, prompt: bytes = b"", seconds: float = 30) -> CallReply:
@@ -409,7 +411,14 @@ def model_says(argv: tuple[str, ...]) -> Awaitable[CallReply]:
 def tool_says(argv: tuple[str, ...]) -> Awaitable[CallReply]:
     """Run a program as a tool."""
     return CommandTool(ToolSpec(argv)).invoke(
-        ToolInvocation("run-1", "task-1", "outcome/1", "tool", EMPTY_CONTENT, "key-1")
+        ToolInvocation(
+            "run-1",
+            task="task-1",
+            step="outcome/1",
+            tool="tool",
+            arguments=EMPTY_CONTENT,
+            key="key-1",
+        )
     )
 
 
@@ -448,7 +457,12 @@ def test_a_tool_is_given_the_secrets_that_its_owner_named(monkeypatch: pytest.Mo
 
     async def environment() -> bytes:
         invocation = ToolInvocation(
-            "run-1", "task-1", "outcome/1", "tool", BytesContent(b""), "key-1"
+            "run-1",
+            task="task-1",
+            step="outcome/1",
+            tool="tool",
+            arguments=BytesContent(b""),
+            key="key-1",
         )
         return read(
             (await CommandTool(ToolSpec(("env",), env=("SHOP_TOKEN",))).invoke(invocation)).output
@@ -466,7 +480,12 @@ def test_a_tool_gets_its_arguments_and_a_deadline() -> None:
 
     async def use(argv: tuple[str, ...]) -> CallReply:
         invocation = ToolInvocation(
-            "run-1", "task-1", "outcome/1", "tool", BytesContent(b"--to all"), "key-1"
+            "run-1",
+            task="task-1",
+            step="outcome/1",
+            tool="tool",
+            arguments=BytesContent(b"--to all"),
+            key="key-1",
         )
         return await CommandTool(ToolSpec(argv, seconds=1)).invoke(invocation)
 

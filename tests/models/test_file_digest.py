@@ -18,7 +18,12 @@ from tests.models.asking import use_tool
 def use(path: Path | str, seconds: int = 30) -> CallReply:
     """Ask for the digest of a file."""
     invocation = ToolInvocation(
-        "run-1", "task-1", "use/1/outcome", "digest", BytesContent(os.fsencode(f"{path}\n")), "key"
+        "run-1",
+        task="task-1",
+        step="use/1/outcome",
+        tool="digest",
+        arguments=BytesContent(os.fsencode(f"{path}\n")),
+        key="key",
     )
     return use_tool(ToolSpec(("forum:digest",), seconds=seconds), invocation)
 

@@ -55,7 +55,12 @@ def use(
 def deed(name: str, arguments: bytes) -> ToolInvocation:
     """Return an effect that is about to happen."""
     return ToolInvocation(
-        "run-1", "task-1", "use/1/outcome", name, BytesContent(arguments), "key-1"
+        "run-1",
+        task="task-1",
+        step="use/1/outcome",
+        tool=name,
+        arguments=BytesContent(arguments),
+        key="key-1",
     )
 
 

@@ -155,12 +155,12 @@ def test_the_bound_counts_every_byte_that_is_sent(
     uses = (ToolCall("mail", arguments),)
     call = ModelCall(
         "r",
-        "t",
-        "s",
-        1,
-        BytesContent(prompt),
-        1,
-        tuple(PromptMessage(MessageRole.AGENT, t, uses) for t in turns),
+        task="t",
+        step="s",
+        number=1,
+        prompt=BytesContent(prompt),
+        seconds=1,
+        turns=tuple(PromptMessage(MessageRole.AGENT, t, uses) for t in turns),
     )
     sent = sum(len(t.decode(errors="replace").encode()) + len(arguments.encode()) for t in turns)
 

@@ -109,7 +109,9 @@ def sandbox_of(home: Path, lines: str = "") -> Sandbox:
 
 def use(tool: ToolSpec, sandbox: Sandbox | None, given: str = "") -> CallReply:
     """Use a tool once."""
-    invocation = ToolInvocation("run", "task", "step", "tool", text_content(given), "key")
+    invocation = ToolInvocation(
+        "run", task="task", step="step", tool="tool", arguments=text_content(given), key="key"
+    )
     return use_tool(tool, invocation, sandbox)
 
 

@@ -18,7 +18,14 @@ from forum.runs.policy import Command, Scripted, ScriptStep, ToolCall
 
 def reply(spec: Scripted, number: int = 1, task: str = "a", prompt: bytes = b"") -> CallReply:
     """Return what comes of one call, for which there is a tenth of a second."""
-    call = ModelCall("run-1", task, f"reply/{number}", number, BytesContent(prompt), 0.1)
+    call = ModelCall(
+        "run-1",
+        task,
+        step=f"reply/{number}",
+        number=number,
+        prompt=BytesContent(prompt),
+        seconds=0.1,
+    )
     return asyncio.run(ScriptedModel(spec).reply(call))
 
 
@@ -89,7 +96,7 @@ def test_a_move_takes_its_time_but_not_more_than_its_call_has() -> None:
 def test_the_price_of_a_scripted_call_is_known_before() -> None:
     """It is what is reserved, even where a move will bill more."""
     model = ScriptedModel(Scripted({"*": (ScriptStep(usd=1000),)}, usd=7, tokens=9))
-    call = ModelCall("run-1", "a", "reply/1", 1, EMPTY_CONTENT, 1)
+    call = ModelCall("run-1", task="a", step="reply/1", number=1, prompt=EMPTY_CONTENT, seconds=1)
 
     assert (model.name, model.bound(call)) == ("scripted", Amount(7, 9, 1))
 

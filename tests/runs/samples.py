@@ -105,14 +105,14 @@ def plans(draw: st.DrawFn, most: int = 8, *, nested: bool = True) -> Plan:
         within = draw(plans(3, nested=False)).tasks if nested and draw(st.booleans()) else ()
         task = Task(
             name,
-            draw(words),
-            draw(lines.map(lambda text: f"contains {text}") | st.just("")),
-            tuple(upstream[:fed]),
-            tuple(upstream[fed:]),
-            draw(texts),
-            within,
-            draw(st.just(RunBudget()) | budgets),
-            draw(texts),
+            instruction=draw(words),
+            done_when=draw(lines.map(lambda text: f"contains {text}") | st.just("")),
+            needs=tuple(upstream[:fed]),
+            after=tuple(upstream[fed:]),
+            agent=draw(texts),
+            tasks=within,
+            budget=draw(st.just(RunBudget()) | budgets),
+            lane=draw(texts),
         )
         tasks.append(task)
     return Plan(tuple(draw(st.permutations(tasks))))

@@ -104,7 +104,10 @@ def test_rules_are_read_from_the_project_file() -> None:
     """
     rules = read_gate_rules(SectionTables(tomllib.loads(text, parse_float=Decimal)))
 
-    assert rules == (GateRule("a", lane="law"), GateRule("b", "pay*", "finance", "amount", "0.10"))
+    assert rules == (
+        GateRule("a", lane="law"),
+        GateRule("b", tool="pay*", lane="finance", argument="amount", above="0.10"),
+    )
 
 
 @pytest.mark.parametrize(

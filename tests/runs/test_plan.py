@@ -195,7 +195,7 @@ def test_a_plan_that_a_policy_can_carry_out_is_not_refused(gates: tuple[str, ...
 
 def test_what_is_spent_call_by_call_is_capped_call_by_call() -> None:
     """Time and depth are no amounts."""
-    assert RunBudget(1, 2, 3, 4, 5).cap == (1, 2, 3)
+    assert RunBudget(1, tokens=2, calls=3, milliseconds=4, depth=5).cap == (1, 2, 3)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 2**53 - 1))

@@ -122,7 +122,12 @@ spans = st.dictionaries(
 def test_every_span_is_drawn_once_whatever_parents_are_named(within: dict[str, str]) -> None:
     """Circles and missing parents come from reporters that Forum cannot correct."""
     records = {
-        name: SpanRecord(name, ended=ReportStepFacts(Operation.STEP, "s", Outcome.OK, name, parent))
+        name: SpanRecord(
+            name,
+            ended=ReportStepFacts(
+                Operation.STEP, name="s", outcome=Outcome.OK, span=name, within=parent
+            ),
+        )
         for name, parent in within.items()
     }
     nodes, names = build_span_tree(records), align_spans(records)

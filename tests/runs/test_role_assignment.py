@@ -176,7 +176,15 @@ def test_every_route_can_be_recorded(text: str) -> None:
 
 def test_a_route_by_another_rung_is_recorded_as_one_by_meaning() -> None:
     """The record knows kinds of evidence, not the names of weights."""
-    route = Route("bank", 0.9, "bank", "garden", 1.0, (), "minilm")
+    route = Route(
+        "bank",
+        confidence=0.9,
+        nearest="bank",
+        runner_up="garden",
+        margin=1.0,
+        evidence=(),
+        rung="minilm",
+    )
 
     assert route_facts(route, ROSTER).basis is Basis.SEMANTIC
 

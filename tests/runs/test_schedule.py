@@ -164,7 +164,7 @@ def test_every_task_comes_to_its_last_verdict(
         judgement = judge_output(
             "contains x", outcome, data.draw(st.sampled_from([b"x", b"y", b""]))
         )
-        verdict = decide_verdict(judgement, outcome, verdicts, policy, agent)
+        verdict = decide_verdict(judgement, outcome, verdicts, policy, agent=agent)
         assert verdict.attempt == len(verdicts) + 1
         assert (verdict.next is Next.ACCEPT) == judgement.passed == (verdict.outcome is Outcome.OK)
         assert verdict.pause == 0 or verdict.next is Next.RETRY
@@ -186,16 +186,16 @@ def test_what_did_not_satisfy_goes_up_and_what_broke_is_tried_again() -> None:
     policy = Policy(ladder=("big",), retries=1, backoff_milliseconds=7)
     bad = Judgement(passed=False, check=Check.CONTAINS, reason="not-contained")
     broken = Judgement(passed=False, check=Check.OUTCOME, reason="failed")
-    up = decide_verdict(bad, Outcome.OK, (), policy, "")
-    again = decide_verdict(broken, Outcome.TIMEOUT, (), policy, "")
-    at_last = decide_verdict(broken, Outcome.TIMEOUT, (again,), policy, "")
+    up = decide_verdict(bad, Outcome.OK, (), policy, agent="")
+    again = decide_verdict(broken, Outcome.TIMEOUT, (), policy, agent="")
+    at_last = decide_verdict(broken, Outcome.TIMEOUT, (again,), policy, agent="")
 
     assert (up.next, up.outcome, up.pause) == (Next.ESCALATE, Outcome.FAILED, 0)
     assert (again.next, again.outcome, again.pause) == (Next.RETRY, Outcome.TIMEOUT, 7)
     assert at_last.next is Next.ESCALATE
-    assert decide_verdict(broken, Outcome.DENIED, (), policy, "").next is Next.ESCALATE
-    assert decide_verdict(broken, Outcome.DENIED, (), Policy(), "").next is Next.GIVE_UP
-    assert decide_verdict(bad, Outcome.OK, (up,), policy, "").next is Next.RETRY
+    assert decide_verdict(broken, Outcome.DENIED, (), policy, agent="").next is Next.ESCALATE
+    assert decide_verdict(broken, Outcome.DENIED, (), Policy(), agent="").next is Next.GIVE_UP
+    assert decide_verdict(bad, Outcome.OK, (up,), policy, agent="").next is Next.RETRY
 
 
 @pytest.mark.parametrize(

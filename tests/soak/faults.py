@@ -312,7 +312,7 @@ def inject(scene: Scene, injection: Injection, scratch: Path) -> Figures:
         figures.missed += 1
     else:
         figures.injections[injection.fault] += 1
-        _judge(copy, command, first, str(injection), figures)
+        _judge(copy, command, first, str(injection), figures=figures)
     shutil.rmtree(copy.folder, ignore_errors=True)
     log.unlink()
     return figures
@@ -418,7 +418,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one object as the last line")
     asked = parser.parse_args()
     commands = [asked.command] if asked.command else list(COMMANDS)
-    figures = soak(commands, asked.sample, asked.seed, asked.jobs, asked.only)
+    figures = soak(commands, asked.sample, asked.seed, asked.jobs, only=asked.only)
     for violation in (*figures.violations(), *figures.failed_though_recorded):
         print(violation, file=sys.stderr)
     document = figures.told()

@@ -61,7 +61,14 @@ def measure(home: Path, runs: int, database: str | None) -> Figures:
             claimed, waiting = claimed_runs(made), memory_of(worker.pid)
             step = max(1, runs // _SAMPLES)
             woken = [wake(made, run) for run in names[::step][:_SAMPLES]]
-    return Figures(runs, round(monotonic() - begun, 1), claimed, empty, waiting, woken)
+    return Figures(
+        runs,
+        seconds=round(monotonic() - begun, 1),
+        claimed=claimed,
+        empty_mb=empty,
+        waiting_mb=waiting,
+        woken_ms=woken,
+    )
 
 
 def let_wait(made: Project, names: list[str]) -> None:

@@ -29,7 +29,7 @@ def main() -> None:
         assert terminal.call("init").exit_code == 0
         with local_provider(log, seed) as url:
             for number in range(kills):
-                kill_at_random(terminal, url, chance, CAP, log)
+                kill_at_random(terminal, url, chance, CAP, log=log)
                 if number % 20 == 19:
                     print(f"{number + 1} kills, {monotonic() - start:.0f} s", flush=True)
         assert terminal.type("runs").returncode == 0

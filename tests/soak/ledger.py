@@ -258,7 +258,14 @@ class Campaign:
         """Sequence and sign what the last of them left."""
         folder = self.evidence.folder
         traps = Traps(
-            Orders(self._bench.address, str(self.evidence.state), str(folder), 0, 0, Role.WRITER)
+            Orders(
+                self._bench.address,
+                state=str(self.evidence.state),
+                evidence=str(folder),
+                slot=0,
+                life=0,
+                role=Role.WRITER,
+            )
         )
         store = traps.store(open_store(self._bench.address))
         Sequencer(store).drain()

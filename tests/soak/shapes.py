@@ -149,12 +149,12 @@ def fuzz(server: Served, seconds: float, clients: int = 4) -> Found:
     worst = sorted(took, key=lambda name: -took[name])[:5]
     return Found(
         len(waits),
-        _ms(waits[len(waits) // 2]),
-        _ms(waits[int(0.99 * len(waits))]),
-        _ms(waits[-1]),
-        statuses.total(),
-        dict(sorted(statuses.items())),
-        {name: round(took[name], 2) for name in worst},
+        median=_ms(waits[len(waits) // 2]),
+        p99=_ms(waits[int(0.99 * len(waits))]),
+        slowest=_ms(waits[-1]),
+        requests=statuses.total(),
+        statuses=dict(sorted(statuses.items())),
+        slowest_shapes={name: round(took[name], 2) for name in worst},
     )
 
 

@@ -69,7 +69,14 @@ def measure(folder: Path, database: str | None, cycles: int, seed: int) -> Figur
     failed = sum(status not in (0, -signal.SIGTERM) for status in statuses)
     late = sum(each > MAX_SECONDS for each in seconds)
     middle = sorted(seconds)[len(seconds) // 2]
-    return Figures(cycles, runs, late, failed, round(middle, 2), round(max(seconds), 2))
+    return Figures(
+        cycles,
+        submitted=runs,
+        late=late,
+        failed=failed,
+        median_seconds=round(middle, 2),
+        longest_seconds=round(max(seconds), 2),
+    )
 
 
 @contextmanager

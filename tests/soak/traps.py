@@ -128,7 +128,7 @@ class _TrappedStore:
         own: Sequence[EntryWrite] = (),
     ) -> None:
         with self._trap.around(Point.SWAP):
-            self._store.advance_head(old, new, batch, tiles, own)
+            self._store.advance_head(old, new, batch, tiles, own=own)
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         self._notes.write(note.hex())

@@ -34,6 +34,6 @@ class FileWitness:
     ) -> None:
         try:
             proof = prove(seen.size, new.size) if seen.size <= new.size else []
-            check_consistency(proof, seen.size, seen.root, new.size, new.root)
+            check_consistency(proof, seen.size, seen.root, new.size, new_root=new.root)
         except ProofRejected as error:
             raise WitnessRefused(self.name, str(error)) from None

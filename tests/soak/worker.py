@@ -74,7 +74,7 @@ def publisher(store: Store, state: Path, traps: Traps) -> Publisher:
     """Make the signer of the soak's log, with its witness."""
     guard = traps.memory(FileCheckpointStore(state / "guard"))
     witness = traps.cosigner(FileWitness(FileCheckpointStore(state / "witness"), clock))
-    return Publisher(store, LOG_KEY, guard, POLICY, [witness])
+    return Publisher(store, key=LOG_KEY, guard=guard, policy=POLICY, cosigners=[witness])
 
 
 def run_of(slot: int) -> str:
@@ -141,7 +141,7 @@ class Lane:
         if self._random.random() < 0.02:
             size = CHUNK_SIZE + 1
         body = Attachment("text", BytesContent(self._random.randbytes(size)), "application/x-noise")
-        return Draft(step, actor, NoteFacts(), parents, (body,))
+        return Draft(step, actor, facts=NoteFacts(), parents=parents, bodies=(body,))
 
     def _parents(self) -> tuple[Hash, ...]:
         """Name causes: what this lane wrote last, and what other processes have just committed."""
@@ -190,10 +190,10 @@ class Worker:
         acks = Journal(Path(self._orders.evidence) / f"{self._orders.name}.acks")
         ledger = Ledger(
             self._store,
-            LEDGER_KINDS,
-            clock,
-            lambda: os.urandom(SALT_SIZE),
-            self._committer.append,
+            kinds=LEDGER_KINDS,
+            clock=clock,
+            salts=lambda: os.urandom(SALT_SIZE),
+            append=self._committer.append,
         )
         lanes = range(self._orders.lanes)
         jobs: list[Callable[[threading.Event], None]]

@@ -142,7 +142,7 @@ def slow(forum: Forum) -> dict[str, object]:
     def append(ledger: Ledger) -> None:
         strand = ledger.open_run("parent", "tester")
         body = Attachment("text", Slow(begun), "text/plain")
-        strand.append(Draft("note", "tester", NoteFacts(), (), (body,)))
+        strand.append(Draft("note", actor="tester", facts=NoteFacts(), parents=(), bodies=(body,)))
         ledger.close_run(strand, "tester", Outcome.OK)
 
     with forum.log.open_writer() as ledger:

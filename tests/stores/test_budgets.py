@@ -114,16 +114,16 @@ def test_a_slice_counts_as_spent_until_it_is_needed(factory: StoreFactory) -> No
     """Whoever holds it may be alive or not: nothing tells, and nothing has to."""
     store, cap = factory(), cap_of(usd=100)
     mine, other = Chain(factory.origin, "mine"), Chain(factory.origin, "other")
-    held = store.take_slice("ledger", "day", "dead", Spend(usd=40), cap)
+    held = store.take_slice("ledger", "day", "dead", Spend(usd=40), cap=cap)
     charge(store, mine, held, usd=30)
     assert used(store) == Spend(usd=30)
 
-    taken = store.take_slice("ledger", "day", "alive", Spend(usd=70), cap)
+    taken = store.take_slice("ledger", "day", "alive", Spend(usd=70), cap=cap)
     charge(store, other, taken, usd=70)
     with pytest.raises(BudgetSliceExhausted):
         charge(store, mine, held, usd=1)
     with pytest.raises(CapReached) as refused:
-        store.take_slice("ledger", "day", "alive", Spend(usd=1), cap)
+        store.take_slice("ledger", "day", "alive", Spend(usd=1), cap=cap)
     assert (refused.value.asked, refused.value.used, refused.value.cap) == (1, 100, 100)
     assert 0 < refused.value.seconds <= 86_400
 
@@ -133,7 +133,7 @@ def test_a_charge_waits_for_no_row_that_processes_share(postgres_url: str) -> No
     """Somebody takes a slice, and takes his time: the calls of others go on."""
     factory = StoreFactory(postgres_url)
     store, chain = factory(), Chain(factory.origin)
-    taken = store.take_slice("ledger", "day", "a", Spend(usd=50), cap_of(usd=100))
+    taken = store.take_slice("ledger", "day", "a", Spend(usd=50), cap=cap_of(usd=100))
     with ThreadPoolExecutor(2) as pool, psycopg.connect(postgres_url) as db:
         lock = (
             "SELECT 1 FROM forum.budget JOIN forum.log ON log.id = budget.log"
@@ -153,7 +153,7 @@ def test_a_charge_waits_for_no_row_that_processes_share(postgres_url: str) -> No
 def test_what_is_given_back_and_what_is_overrun_is_counted(factory: StoreFactory) -> None:
     """A bill above the reservation is spent; the next one is refused."""
     store, chain, cap = factory(), Chain(factory.origin), cap_of(usd=100)
-    taken = store.take_slice("ledger", "month", "a", Spend(usd=100), cap)
+    taken = store.take_slice("ledger", "month", "a", Spend(usd=100), cap=cap)
     charge(store, chain, taken, usd=100)
     charge(store, chain, taken, guarded=False, usd=-60)
     charge(store, chain, taken, usd=60)
@@ -161,18 +161,18 @@ def test_what_is_given_back_and_what_is_overrun_is_counted(factory: StoreFactory
     assert used(store).usd == 125
 
     with pytest.raises(CapReached):
-        store.take_slice("ledger", "month", "b", Spend(usd=1), cap)
+        store.take_slice("ledger", "month", "b", Spend(usd=1), cap=cap)
     store.return_slice(taken)
     charge(store, chain, taken, guarded=False, usd=-5)
     assert used(store).usd == 120
     with pytest.raises(CapReached):
-        store.take_slice("ledger", "month", "b", Spend(usd=1), cap)
+        store.take_slice("ledger", "month", "b", Spend(usd=1), cap=cap)
 
 
 def test_a_slice_of_yesterday_pays_for_nothing(factory: StoreFactory) -> None:
     """The day is that of the database, and is looked at in the commit."""
     store, chain, cap = factory(), Chain(factory.origin), cap_of(usd=100)
-    taken = store.take_slice("ledger", "day", "a", Spend(usd=100), cap)
+    taken = store.take_slice("ledger", "day", "a", Spend(usd=100), cap=cap)
 
     over = taken._replace(period="2020-01-01")
     with store._write_transaction("going back in time") as execute:  # type: ignore[attr-defined]  # noqa: SLF001
@@ -188,7 +188,7 @@ def test_a_slice_of_yesterday_pays_for_nothing(factory: StoreFactory) -> None:
 def test_logs_of_one_database_do_not_share_their_caps(factory: StoreFactory) -> None:
     """Each tenant has its own."""
     for store in (factory(), factory.beside()()):
-        taken = store.take_slice("ledger", "day", "a", Spend(runs=1), cap_of(runs=1))
+        taken = store.take_slice("ledger", "day", "a", Spend(runs=1), cap=cap_of(runs=1))
         charge(store, Chain(store.origin), taken, runs=1)
 
 

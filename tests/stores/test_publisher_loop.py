@@ -33,7 +33,7 @@ class Log:
         """Return a keeper of this log."""
         kept = store or self.factory()
         key = key_of(kept.origin)
-        publisher = Publisher(kept, key, self.guard, NO_WITNESSES, cosigners)
+        publisher = Publisher(kept, key, self.guard, policy=NO_WITNESSES, cosigners=cosigners)
         return PublisherLoop(kept, Sequencer(kept), publisher, self.heard.append)
 
     def signed(self) -> int:

@@ -87,7 +87,14 @@ class Watched:
         if self.lost is not None:
             raise self.lost
         now = time_ns() // 1000 + round(self.skew_s * 1e6)
-        return StoreState(self.size, self.pending, self.signed, now, self.standby, self.read_only)
+        return StoreState(
+            self.size,
+            oldest_pending=self.pending,
+            signed=self.signed,
+            now=now,
+            is_standby=self.standby,
+            is_read_only=self.read_only,
+        )
 
     def _write(self) -> None:
         if self.refused is not None:

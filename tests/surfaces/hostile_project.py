@@ -139,7 +139,9 @@ class HostileProject:
                 bodies = tuple(
                     Attachment(name, text_content(LINES)) for name in sorted(kind.bodies)
                 )
-                writer_of.append(Draft(LABEL, LABEL, facts_of(kind.facts), (), bodies))
+                writer_of.append(
+                    Draft(LABEL, actor=LABEL, facts=facts_of(kind.facts), parents=(), bodies=bodies)
+                )
             forum.ledger.close_run(main, LABEL, Outcome.FAILED)
             forum.log.publish()
 

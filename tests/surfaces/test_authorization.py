@@ -62,10 +62,10 @@ def operations() -> list[Operation]:
     return [
         Operation(
             told["operationId"],
-            method.upper(),
-            path,
-            frozenset(map(Scope, told["x-forum-scopes"])),
-            "requestBody" in told,
+            method=method.upper(),
+            path=path,
+            scopes=frozenset(map(Scope, told["x-forum-scopes"])),
+            has_body="requestBody" in told,
         )
         for path, methods in paths.items()
         for method, told in methods.items()
@@ -127,7 +127,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             run = asked.json()["run"]
             eventually(lambda: first.store.backlog() == 0)
             eventually(lambda: client.get("/readyz").status_code == 200)
-            yield World(client, first, second, by_scope, bad, stranger, run)
+            yield World(client, first, second, by_scope, bad=bad, stranger=stranger, run=run)
 
 
 def _parts(by_scope: Mapping[Scope, ApiKey]) -> tuple[str, str]:

@@ -215,7 +215,7 @@ def test_a_proof_can_be_checked_with_the_logs_key_alone(terminal: Terminal) -> N
     checkpoint, _ = open_checkpoint(proof.note, [key])
 
     leaf = Hash.from_hex(noted["id"])
-    check_inclusion(proof.hashes, leaf, proof.index, checkpoint.size, checkpoint.root)
+    check_inclusion(proof.hashes, leaf, proof.index, checkpoint.size, root=checkpoint.root)
     assert proof.index == noted["index"]
 
 

@@ -132,8 +132,16 @@ def test_a_reply_that_a_fork_has_taken_over_has_a_known_price(tmp_path: Path) ->
 def test_the_cost_of_inner_runs_is_known_among_very_many_costs() -> None:
     """It is not added up with others: it could not be left out any more."""
     tally = SummaryTally(accepted=True)
-    inner = RunCost(1, kinds.CHILD_RUN, kinds.CHILD_RUN, 1, 1, 1, 0)
-    for cost in (inner, *(RunCost(1, f"agent-{n}", "m", 5, 5, 1, 0) for n in range(MAX_COSTS + 9))):
+    inner = RunCost(
+        1, agent=kinds.CHILD_RUN, model=kinds.CHILD_RUN, usd=1, tokens=1, calls=1, unpriced=0
+    )
+    for cost in (
+        inner,
+        *(
+            RunCost(1, agent=f"agent-{n}", model="m", usd=5, tokens=5, calls=1, unpriced=0)
+            for n in range(MAX_COSTS + 9)
+        ),
+    ):
         tally.costs[cost.agent] = cost
 
     summary = tally.result()
@@ -161,7 +169,11 @@ def _write_run(
         joint.add(main, opening, Draft("accepted", "operator", facts, bodies=(request,)))
         joint.add(
             ledger.new_strand(run, "task/1"),
-            Draft("call/1.1", "engine", kinds.CallFacts(agent, model, 1, 1, 10, 10)),
+            Draft(
+                "call/1.1",
+                "engine",
+                kinds.CallFacts(agent, model, attempt=1, turn=1, usd=10, tokens=10),
+            ),
             Draft(
                 "reply/1.1", agent, kinds.ReplyFacts(Outcome.OK, usd=usd, tokens=1, source=source)
             ),

@@ -41,7 +41,13 @@ def forum(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Forum]:
     sqlite = request.param == "sqlite"
     url = None if sqlite else upgraded(str(request.getfixturevalue("postgres_url")))
     data = tmp_path / "data"
-    settings = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
+    settings = Settings(
+        data,
+        state=tmp_path / "state",
+        key_file=data / "log.key",
+        origin=fresh_origin(),
+        database=url,
+    )
     with Forum(settings) as found:
         found.keys.initialise()
         found.ledger.open_run("run", "x")

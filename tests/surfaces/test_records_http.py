@@ -178,7 +178,7 @@ def test_a_proof_holds_for_the_entry_that_it_was_asked_for(there: Served) -> Non
     proof = TlogProof.parse(as_text.content)
     signed, _ = open_checkpoint(proof.note, [there.project.forum.key.verifier()])
     check_inclusion(
-        list(proof.hashes), hash_leaf(_raw(there, 3)), proof.index, signed.size, signed.root
+        list(proof.hashes), hash_leaf(_raw(there, 3)), proof.index, signed.size, root=signed.root
     )
     assert (as_json["id"], as_json["index"]) == (document["id"], 3)
     assert TlogProof.parse(as_json["proof"].encode()).hashes == proof.hashes

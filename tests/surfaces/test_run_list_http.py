@@ -93,8 +93,9 @@ def test_a_call_that_was_not_made_costs_nothing() -> None:
 def _tally(*facts: Facts) -> Amount:
     """Return the cost of a run whose only span has entries with these facts."""
     entries = [
-        Entry("forum/entry/1", "log", "run", span_strand("0" * 16), n, "", "step", 1, "crew",
-              "kind", (), fact, {})
+        Entry("forum/entry/1", log="log", run="run", strand=span_strand("0" * 16), n=n, prev="",
+              step="step", ts=1, actor="crew",
+              kind="kind", parents=(), facts=fact, bodies={})
         for n, fact in enumerate(facts)
     ]  # fmt: skip
     return tally_entries(entries).result().spent

@@ -316,7 +316,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     other = run("submit", "--plan", "plan.json", "--script", "other.json")
     build = next(task["entry"] for task in first["tasks"] if task["id"] == "build")
     fork = run("fork", "--at", str(build), "--cmd", "wc -l")
-    return Library(terminal, first, same, other, fork)
+    return Library(terminal, first, same, other, fork=fork)
 
 
 def test_a_run_is_shown_on_one_screen(library: Library) -> None:

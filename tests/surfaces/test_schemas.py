@@ -158,10 +158,22 @@ def test_every_form_has_a_schema_that_says_what_it_is() -> None:
 def test_a_model_says_what_is_known_of_its_key_and_never_the_key() -> None:
     """Keys have names and states here; there is no field that could hold one."""
     agent_inspection = AgentInspection(
-        "chat", "m", "localhost", KeyStatus.SET, "MY_KEY", read_usd=250, said_usd=2000
+        "chat",
+        model="m",
+        where="localhost",
+        key=KeyStatus.SET,
+        key_name="MY_KEY",
+        read_usd=250,
+        said_usd=2000,
     )
     agent = AgentView(
-        "", "forum.toml:3", agent_inspection, (), ("planner",), ("backend",), default=True
+        "",
+        origin="forum.toml:3",
+        found=agent_inspection,
+        tiers=(),
+        roles=("planner",),
+        lanes=("backend",),
+        default=True,
     )
 
     form = model_form(agent)

@@ -147,7 +147,7 @@ def test_a_forged_score_is_found(tmp_path: Path, fraud: str) -> None:
         )
         subject = kinds.ScoreSubject.ANSWER if fraud == "other-subject" else kinds.ScoreSubject.RUN
         value = 1001 if fraud == "too-good" else 1000
-        facts = kinds.ScoreFacts(run, subject, "good", value, kinds.Scorer.PERSON)
+        facts = kinds.ScoreFacts(run, subject, name="good", value=value, by=kinds.Scorer.PERSON)
         parent = {"other-run": elsewhere, "nowhere": Hash(bytes(32))}.get(fraud, close)
         strand = kinds.score_strand(other if fraud == "elsewhere" else run)
         forge(forum, facts, (parent,), strand)

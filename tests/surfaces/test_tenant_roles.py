@@ -109,7 +109,13 @@ def thief() -> Iterator[tuple[int, list[bytes]]]:
 def settings_in(folder: Path, database: str) -> Settings:
     """Return the settings of a project."""
     data = folder / "ledger"
-    return Settings(data, folder / "state", data / "log.key", fresh_origin(), database)
+    return Settings(
+        data,
+        state=folder / "state",
+        key_file=data / "log.key",
+        origin=fresh_origin(),
+        database=database,
+    )
 
 
 def serve(projects: list[Settings]) -> None:

@@ -34,7 +34,7 @@ def test_a_stranger_can_check_an_entry_with_the_file_and_the_key_alone() -> None
     read = TlogProof.parse(data)
     checkpoint, _ = open_checkpoint(read.note, [LOG.verifier()])
     check_inclusion(
-        read.hashes, hash_leaf(b"entry 3"), read.index, checkpoint.size, checkpoint.root
+        read.hashes, hash_leaf(b"entry 3"), read.index, checkpoint.size, root=checkpoint.root
     )
 
 

@@ -40,7 +40,7 @@ def test_the_inclusion_proof_is_that_of_the_standard() -> None:
             proof = prove_inclusion(VIEW, index, size)
 
             assert proof == ORACLE.path(index, 0, size)
-            check_inclusion(proof, LEAVES[index], index, size, root(size))
+            check_inclusion(proof, LEAVES[index], index, size, root=root(size))
 
 
 def test_the_consistency_proof_is_that_of_the_standard() -> None:
@@ -51,7 +51,7 @@ def test_the_consistency_proof_is_that_of_the_standard() -> None:
             proof = prove_consistency(VIEW, old, new)
 
             assert proof == ORACLE.consistency(old, new)
-            check_consistency(proof, old, root(old), new, root(new))
+            check_consistency(proof, old, root(old), new, new_root=root(new))
 
 
 def subtrees(size: int) -> Iterator[tuple[int, int]]:
@@ -67,10 +67,12 @@ def test_every_subtree_of_a_tree_is_accepted() -> None:
         for start, end in subtrees(size):
             subtree = ORACLE.mth(start, end)
             proof = ORACLE.subproof(start, end, 0, size, is_known=True)
-            check_subtree_consistency(proof, start, end, size, subtree, root(size))
+            check_subtree_consistency(
+                proof, start, end, size, subtree_root=subtree, root=root(size)
+            )
             for index in {start, (start + end) // 2, end - 1}:
                 path = ORACLE.path(index, start, end)
-                check_subtree_inclusion(path, LEAVES[index], index, start, end, subtree)
+                check_subtree_inclusion(path, LEAVES[index], index, start, end=end, root=subtree)
 
 
 def test_a_range_that_is_no_subtree_is_rejected() -> None:
@@ -79,9 +81,9 @@ def test_a_range_that_is_no_subtree_is_rejected() -> None:
         path, over = ORACLE.path(start, start, end), ORACLE.mth(start, end)
 
         with pytest.raises(ProofRejected):
-            check_subtree_consistency([], start, end, end, LEAVES[0], LEAVES[0])
+            check_subtree_consistency([], start, end, end, subtree_root=LEAVES[0], root=LEAVES[0])
         with pytest.raises(ProofRejected):
-            check_subtree_inclusion(path, LEAVES[start], start, start, end, over)
+            check_subtree_inclusion(path, LEAVES[start], start, start, end=end, root=over)
 
 
 def test_the_whole_view_is_meant_where_no_size_is_given() -> None:
@@ -107,7 +109,7 @@ def test_a_shortened_proof_is_rejected() -> None:
     proof = prove_inclusion(VIEW, 3, 7)
 
     with pytest.raises(ProofRejected, match="entry 3 is not in the tree of size 7"):
-        check_inclusion(proof[:-1], LEAVES[3], 3, 7, root(7))
+        check_inclusion(proof[:-1], LEAVES[3], 3, 7, root=root(7))
 
 
 @given(st.data())
@@ -120,10 +122,10 @@ def test_no_bit_of_an_inclusion_proof_can_be_changed(data: st.DataObject) -> Non
     other = data.draw(st.integers(-1, size).filter(lambda n: n != index))
 
     with pytest.raises(ProofRejected):
-        check_inclusion(claim[:-2], claim[-2], other, size, claim[-1])
+        check_inclusion(claim[:-2], claim[-2], other, size, root=claim[-1])
     claim[nth] = (int.from_bytes(claim[nth]) ^ 1 << bit).to_bytes(32)
     with pytest.raises(ProofRejected):
-        check_inclusion(claim[:-2], claim[-2], index, size, claim[-1])
+        check_inclusion(claim[:-2], claim[-2], index, size, root=claim[-1])
 
 
 @given(st.data())
@@ -135,10 +137,10 @@ def test_no_bit_of_a_consistency_proof_can_be_changed(data: st.DataObject) -> No
     nth, bit = data.draw(st.integers(0, len(claim) - 1)), data.draw(st.integers(0, 255))
 
     with pytest.raises(ProofRejected):
-        check_consistency([*claim[:-2], LEAVES[0]], old, claim[-2], new, claim[-1])
+        check_consistency([*claim[:-2], LEAVES[0]], old, claim[-2], new, new_root=claim[-1])
     claim[nth] = (int.from_bytes(claim[nth]) ^ 1 << bit).to_bytes(32)
     with pytest.raises(ProofRejected):
-        check_consistency(claim[:-2], old, claim[-2], new, claim[-1])
+        check_consistency(claim[:-2], old, claim[-2], new, new_root=claim[-1])
 
 
 @given(st.data())
@@ -149,19 +151,19 @@ def test_nothing_that_is_not_32_bytes_long_is_taken_for_a_hash(data: st.DataObje
     moved = data.draw(st.binary(max_size=80).filter(lambda raw: len(raw) != 32))
 
     with pytest.raises(ProofRejected):
-        check_inclusion([*proof[:nth], moved, *proof[nth + 1 :]], LEAVES[3], 3, 8, root(8))
+        check_inclusion([*proof[:nth], moved, *proof[nth + 1 :]], LEAVES[3], 3, 8, root=root(8))
     with pytest.raises(ProofRejected):
-        check_inclusion(proof, moved, 3, 8, root(8))
+        check_inclusion(proof, moved, 3, 8, root=root(8))
     with pytest.raises(ProofRejected):
-        check_inclusion([], moved, 0, 1, moved)
+        check_inclusion([], moved, 0, 1, root=moved)
     with pytest.raises(ProofRejected):
-        check_consistency([], 3, moved, 3, moved)
+        check_consistency([], 3, moved, 3, new_root=moved)
 
 
 def test_every_tree_begins_with_the_empty_one() -> None:
     """A witness starts from size 0, with an empty proof and the root of the empty tree."""
-    check_consistency([], 0, EMPTY_ROOT, 7, root(7))
-    check_consistency([], 0, EMPTY_ROOT, 0, EMPTY_ROOT)
+    check_consistency([], 0, EMPTY_ROOT, 7, new_root=root(7))
+    check_consistency([], 0, EMPTY_ROOT, 0, new_root=EMPTY_ROOT)
     for proof, old_root, size, new_root in [
         ([LEAVES[0]], EMPTY_ROOT, 7, root(7)),
         ([], root(7), 7, root(7)),
@@ -169,7 +171,7 @@ def test_every_tree_begins_with_the_empty_one() -> None:
         ([], root(7), 0, root(7)),
     ]:
         with pytest.raises(ProofRejected):
-            check_consistency(proof, 0, old_root, size, new_root)
+            check_consistency(proof, 0, old_root, size, new_root=new_root)
 
 
 def test_numbers_out_of_range_are_rejected() -> None:
@@ -177,10 +179,10 @@ def test_numbers_out_of_range_are_rejected() -> None:
     one = Hash(LEAVES[0])
     for index, size in ((-1, 1), (1, 1), (0, 0), (0, -1), (2**64, 1)):
         with pytest.raises(ProofRejected):
-            check_inclusion([], one, index, size, one)
+            check_inclusion([], one, index, size, root=one)
     for old, new in ((2, 1), (-1, 1), (1, -1), (-1, -1)):
         with pytest.raises(ProofRejected):
-            check_consistency([], old, one, new, one)
+            check_consistency([], old, one, new, new_root=one)
     for index, start, end in ((0, 1, 2), (2, 1, 2), (3, 3, 5), (1, 1, 1), (0, -1, 1)):
         with pytest.raises(ProofRejected):
-            check_subtree_inclusion([], one, index, start, end, one)
+            check_subtree_inclusion([], one, index, start, end=end, root=one)

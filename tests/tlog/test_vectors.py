@@ -30,24 +30,26 @@ NOT_32_BYTES = {
 
 def inclusion(v: dict[str, Any]) -> None:
     """Check a vector of the folder inclusion."""
-    check_inclusion(v["proof"], v["leafHash"], v["leafIdx"], v["treeSize"], v["root"])
+    check_inclusion(v["proof"], v["leafHash"], v["leafIdx"], v["treeSize"], root=v["root"])
 
 
 def consistency(v: dict[str, Any]) -> None:
     """Check a vector of the folder consistency."""
-    check_consistency(v["proof"], v["size1"], v["root1"], v["size2"], v["root2"])
+    check_consistency(v["proof"], v["size1"], v["root1"], v["size2"], new_root=v["root2"])
 
 
 def subtree_inclusion(v: dict[str, Any]) -> None:
     """Check a vector of the folder subtreeinclusion."""
     check_subtree_inclusion(
-        v["proof"], v["leafHash"], v["leafIdx"], v["start"], v["end"], v["root"]
+        v["proof"], v["leafHash"], v["leafIdx"], v["start"], end=v["end"], root=v["root"]
     )
 
 
 def subtree_consistency(v: dict[str, Any]) -> None:
     """Check a vector of the folder subtreeconsistency."""
-    check_subtree_consistency(v["proof"], v["start"], v["end"], v["size"], v["root1"], v["root2"])
+    check_subtree_consistency(
+        v["proof"], v["start"], v["end"], v["size"], subtree_root=v["root1"], root=v["root2"]
+    )
 
 
 def load(file: Path) -> dict[str, Any]:

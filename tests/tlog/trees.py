@@ -56,7 +56,7 @@ def check_subtree_inclusion(
     within = index - start
     if not (
         _is_subtree(start, end)
-        and _is_valid_proof(proof, within, within + 1, end - start, leaf, root)
+        and _is_valid_proof(proof, within, within + 1, end - start, subtree_root=leaf, root=root)
     ):
         raise ProofRejected(f"entry {index} is not in the subtree [{start}, {end})")
 
@@ -65,5 +65,5 @@ def check_subtree_consistency(
     proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes, root: bytes
 ) -> None:
     """Check that a subtree is part of a tree.  Raises `ProofRejected`."""
-    if not _is_valid_proof(proof, start, end, size, subtree_root, root):
+    if not _is_valid_proof(proof, start, end, size, subtree_root=subtree_root, root=root):
         raise ProofRejected(f"the subtree [{start}, {end}) is not in the tree of size {size}")

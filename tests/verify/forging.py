@@ -128,14 +128,14 @@ def story_of(office: Office, run: str = RUN) -> Story:
                 entry.strand,
                 entry.step,
                 entry.actor,
-                entry.facts,
-                entry.ts,
-                list(entry.parents),
-                {
+                facts=entry.facts,
+                ts=entry.ts,
+                parents=list(entry.parents),
+                bodies={
                     name: (office.body(entry, name), body.type)
                     for name, body in entry.bodies.items()
                 },
-                {
+                salts={
                     name: stored.salt
                     for name in entry.bodies
                     if (stored := stored_body(office.store, entry, name)) is not None
@@ -200,7 +200,7 @@ class Forgery:
             Attachment(n, BytesContent(data), m, line.salt(n))
             for n, (data, m) in line.bodies.items()
         )
-        draft = Draft(line.step, line.actor, line.facts, parents, bodies)
+        draft = Draft(line.step, line.actor, line.facts, parents, bodies=bodies)
         self._ids[line.id] = self._strands[line.strand].append(draft)[0].leaf
 
     def sign(self) -> None:
@@ -232,7 +232,7 @@ class Forgery:
         """Export the session."""
         with self._store.snapshot() as reader:
             return gather_bundle(
-                reader, KINDS, RUN, policy_of(self._key), b"# verify.py\n"
+                reader, KINDS, RUN, policy_of(self._key), verifier=b"# verify.py\n"
             ).encode()
 
     def verify_bundle(self) -> Report:

@@ -154,7 +154,14 @@ def _late(request: RunRequest, turn: str) -> RunRequest:
 
 def _routed() -> RunRequest:
     """Ask a council to which a router has sent the request."""
-    facts = RouteFacts("bridges", Basis.LEXICAL, 700, "roads", 200, "0" * 64)
+    facts = RouteFacts(
+        "bridges",
+        basis=Basis.LEXICAL,
+        confidence=700,
+        runner_up="roads",
+        margin=200,
+        roster="0" * 64,
+    )
     return replace(split(), route=RouteDecision(facts, b'{"words":["bridge"]}'))
 
 
@@ -269,7 +276,11 @@ def _forked(factory: StoreFactory) -> Story:
     office.do(split())
     reveal = next(at for at, entry in enumerate(office.entries()) if entry.step == "reveal/0")
     accept_run(
-        office.ledger, "fork", split(), PERSON, AcceptedFacts(fork_run=RUN, fork_index=reveal)
+        office.ledger,
+        "fork",
+        split(),
+        PERSON,
+        origin=AcceptedFacts(fork_run=RUN, fork_index=reveal),
     )
     office.work("fork")
     return story_of(office, "fork")

@@ -87,7 +87,9 @@ class World:
             self.policy = WitnessPolicy((KnownLog(log.verifier()),), (known_witness,), (), "local")
         self.witnesses = [LocalWitness(witness, self.clock)] if witness else []
         guard = FileCheckpointStore(folder / "guard")
-        self._publisher = Publisher(self.store, log, guard, self.policy, self.witnesses)
+        self._publisher = Publisher(
+            self.store, key=log, guard=guard, policy=self.policy, cosigners=self.witnesses
+        )
         self.ledger.initialize("forumd/0", log.verifier())
         self.settle()
 
@@ -102,12 +104,14 @@ class World:
         """Record a remark, with a body if there are words."""
         bodies = () if words is None else (Attachment("text", text_content(words)),)
         causes = tuple(parent for parent in parents if parent)
-        return strand.append(Draft(step, "agent", NoteFacts(), causes, bodies))[0].leaf
+        return strand.append(
+            Draft(step, actor="agent", facts=NoteFacts(), parents=causes, bodies=bodies)
+        )[0].leaf
 
     def bundle(self, run: str = RUN, verifier: bytes = b"# verify.py\n") -> Bundle:
         """Gather the evidence of a run."""
         with self.store.snapshot() as reader:
-            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, verifier)
+            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, verifier=verifier)
 
     def close(self) -> None:
         """Let go of the file."""

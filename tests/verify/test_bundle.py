@@ -531,7 +531,15 @@ def test_a_close_beside_main_closes_nothing(world: World) -> None:
     asked = world.remark(main, "ask")
     task = world.ledger.open_strand(RUN, TASK)
     body = Attachment("strands", text_content("[]"))
-    task.append(Draft("run/close", "operator", RunCloseFacts(Outcome.OK, 0), (asked,), (body,)))
+    task.append(
+        Draft(
+            "run/close",
+            actor="operator",
+            facts=RunCloseFacts(Outcome.OK, 0),
+            parents=(asked,),
+            bodies=(body,),
+        )
+    )
     world.settle()
     report = verify_both(world.bundle().encode())
 
@@ -775,10 +783,10 @@ def test_a_size_that_the_commitment_does_not_fit(world: World) -> None:
         bundle.origin,
         bundle.run,
         bundle.checkpoint,
-        {index: data},
-        {index: bundle.proofs[index]},
-        {(index, "text"): (salt, content)},
-        bundle.past,
+        entries={index: data},
+        proofs={index: bundle.proofs[index]},
+        bodies={(index, "text"): (salt, content)},
+        past=bundle.past,
     )
 
     assert "body-mismatch" in problems(verify_both(altered_bundle.encode()))
@@ -807,7 +815,15 @@ def test_a_list_of_strands_that_is_none(world: World, content: bytes) -> None:
     """A writer may commit to anything; what is no list fits no strands."""
     main = write_run(world, close=False)
     body = Attachment("strands", BytesContent(content), "application/json")
-    main.append(Draft("run/close", "operator", RunCloseFacts(Outcome.OK, 1), (), (body,)))
+    main.append(
+        Draft(
+            "run/close",
+            actor="operator",
+            facts=RunCloseFacts(Outcome.OK, 1),
+            parents=(),
+            bodies=(body,),
+        )
+    )
     world.settle()
 
     report = verify_both(world.bundle().encode())

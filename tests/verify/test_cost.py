@@ -98,7 +98,7 @@ def hostile_bundle(
     entries, prev = list[bytes](), ""
     for n in range(hand_overs):
         old = LOG if pinned else keys[n]
-        entries.append(rotation(n, prev, old, keys[n + 1], version))
+        entries.append(rotation(n, prev, old, keys[n + 1], version=version))
         prev = hash_leaf(entries[-1]).hex()
     filling = [hash_leaf(b"%d" % n) for n in range(past + 5)]
     view = view_in_memory([*map(hash_leaf, entries), *filling])
@@ -376,7 +376,9 @@ def test_many_records_and_a_long_policy_cost_no_verifier_much(tmp_path: Path) ->
 def add_map(*queries: Query) -> Callable[[Files], None]:
     """Return a change of a pack that adds a map with these queries."""
     review = MapReview(ReviewStatus.UNREVIEWED)
-    control_map = ControlMap("house", "t", "1", "all", review, (), queries)
+    control_map = ControlMap(
+        "house", title="t", version="1", applies="all", review=review, rows=(), queries=queries
+    )
 
     def change(files: Files) -> None:
         files["maps/house.json"] = encode_map(control_map)

@@ -274,7 +274,15 @@ def _add_round(story: Story) -> None:
             call.parents = [reveal.id]
     facts = msgspec.structs.replace(reveal.facts, round=2)
     parents = [f"{parent}/ballot.2.{n}" for n, parent in enumerate(reveal.parents, 1)]
-    again = Line("again", MAIN_STRAND, "reveal/2", reveal.actor, facts, close.ts, parents)
+    again = Line(
+        "again",
+        strand=MAIN_STRAND,
+        step="reveal/2",
+        actor=reveal.actor,
+        facts=facts,
+        ts=close.ts,
+        parents=parents,
+    )
     story.lines.insert(story.lines.index(close), again)
 
 
@@ -551,7 +559,7 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "two seats have each other's ballots": (
         "divided",
-        lambda story: _swap(story, "ballot.0.1", "ballot.0.2", BallotFacts, "ballot"),
+        lambda story: _swap(story, "ballot.0.1", "ballot.0.2", BallotFacts, body="ballot"),
         {Breach.RECORDED},
     ),
     "a ballot is that of another seat": (

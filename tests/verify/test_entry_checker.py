@@ -21,7 +21,9 @@ def follows(data: bytes) -> bool:
     checker.open_run(RUN, TIME)
     checker.put_strand(RUN, STRAND, StrandHead(7, PREVIOUS.encode(), TIME))
     checker.restore_recent([FIRST.encode()], [SECOND.encode()])
-    return checker.check_plain_entry(b"leaf", EntryRow(RUN, STRAND, 7, data, None), LEDGER_KINDS)
+    return checker.check_plain_entry(
+        b"leaf", EntryRow(RUN, strand=STRAND, n=7, data=data, tag=None), LEDGER_KINDS
+    )
 
 
 def sample(*parents: str) -> bytes:

@@ -60,7 +60,9 @@ def one_entry(*more: Signature) -> bytes:
     cosigned = cosign(signed.text, WITNESS, STARTED)
     note = Note(signed.text, (*signed.signatures, cosigned, *more))
     proofs = {0: TlogProof(0, (), note)}
-    return Bundle(ORIGIN, RUN, note.encode(), {0: data}, proofs, {}).encode()
+    return Bundle(
+        ORIGIN, run=RUN, checkpoint=note.encode(), entries={0: data}, proofs=proofs, bodies={}
+    ).encode()
 
 
 def test_it_verifies_a_log_of_one_entry(tmp_path: Path) -> None:

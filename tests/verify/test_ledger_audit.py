@@ -309,7 +309,15 @@ def test_a_close_that_does_not_fit_is_found(world: World, listed: list[object]) 
     (asked,) = main.append(remark("request"))
     world.ledger.open_strand("second", "task").append(remark("attempt", None, asked.leaf))
     body = Attachment("strands", BytesContent(msgspec.json.encode(listed)), "application/json")
-    main.append(Draft("run/close", "tester", RunCloseFacts(Outcome.OK, 1), (), (body,)))
+    main.append(
+        Draft(
+            "run/close",
+            actor="tester",
+            facts=RunCloseFacts(Outcome.OK, 1),
+            parents=(),
+            bodies=(body,),
+        )
+    )
     world.settle()
     report = world.verify()
 
@@ -804,7 +812,11 @@ def test_a_close_whose_list_cannot_be_read_is_found(world: World, content: bytes
     """Only a redaction excuses a missing list; garbage would hide every strand."""
     main = world.open("second")
     body = (Attachment("strands", BytesContent(content)),) if content is not None else ()
-    main.append(Draft("run/close", "tester", RunCloseFacts(Outcome.OK, 0), (), body))
+    main.append(
+        Draft(
+            "run/close", actor="tester", facts=RunCloseFacts(Outcome.OK, 0), parents=(), bodies=body
+        )
+    )
     world.settle()
 
     assert problems(world.verify()) == [Problem.STRAND_UNCLOSED]
@@ -816,7 +828,15 @@ def test_a_redacted_list_leaves_its_number_of_strands(world: World) -> None:
     (asked,) = main.append(remark("request"))
     world.ledger.open_strand("second", "task").append(remark("attempt", None, asked.leaf))
     body = Attachment("strands", text_content("[]"))
-    (close,) = main.append(Draft("run/close", "tester", RunCloseFacts(Outcome.OK, 0), (), (body,)))
+    (close,) = main.append(
+        Draft(
+            "run/close",
+            actor="tester",
+            facts=RunCloseFacts(Outcome.OK, 0),
+            parents=(),
+            bodies=(body,),
+        )
+    )
     world.settle()
     target = world.ledger.find_entry(close.leaf.hex())
     world.ledger.request_redaction(target, "strands", "tester", RedactionReason.LEGAL)

@@ -85,7 +85,7 @@ class Rotated(World):
     def gather(self, run: str) -> Bundle:
         """Return what the bundle of a run holds."""
         with self.store.snapshot() as reader:
-            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, b"")
+            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, verifier=b"")
 
     def bundle(self, run: str) -> bytes:
         """Return the bundle of a run."""

@@ -76,7 +76,9 @@ class Reporting:
         """Verify the bundle of a run with both verifiers, which must find the same."""
         trust = Trust((self._key.verifier(),))
         with self.store.snapshot() as reader:
-            data = gather_bundle(reader, KINDS, run, policy_of(self._key), b"# verify.py\n")
+            data = gather_bundle(
+                reader, KINDS, run, policy_of(self._key), verifier=b"# verify.py\n"
+            )
         ours = verify_bundle(data.encode(), KINDS, trust)
         theirs = standalone.verify(data.encode(), stranger(trust))
         assert _compared(json.loads(json.dumps(theirs))) == _compared(_members(ours))
@@ -229,7 +231,16 @@ def test_all_verifiers_find_the_same_in_every_course_of_a_span(places: tuple[int
     view = view_in_memory([leaf_of(data) for data in entries])
     note = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root()), LOG)
     proofs = {i: TlogProof(i, tuple(prove_inclusion(view, i)), note) for i in range(view.size)}
-    data = Bundle(ORIGIN, RUN, note.encode(), dict(enumerate(entries)), proofs, {}, (), {}).encode()
+    data = Bundle(
+        ORIGIN,
+        run=RUN,
+        checkpoint=note.encode(),
+        entries=dict(enumerate(entries)),
+        proofs=proofs,
+        bodies={},
+        past=(),
+        extras={},
+    ).encode()
     trust = Trust((LOG.verifier(),))
     ours = verify_bundle(data, KINDS, trust)
 

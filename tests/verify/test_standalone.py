@@ -295,7 +295,7 @@ def test_both_refuse_the_same_odd_public_keys(y: int, sign: int) -> None:
 def both_include(proof: list[bytes], leaf: bytes, index: int, size: int, root: bytes) -> bool:
     """Check an inclusion proof with both, which must agree."""
     tree = standalone.BundleCheckpoint("", size, root)
-    ours = accepts(lambda: check_inclusion(proof, leaf, index, size, root))
+    ours = accepts(lambda: check_inclusion(proof, leaf, index, size, root=root))
     assert accepts(lambda: standalone.check_inclusion(proof, leaf, index, tree)) == ours
     return ours
 
@@ -326,13 +326,13 @@ def test_both_accept_the_same_inclusion_proofs(size: int) -> None:
     for index in range(size):
         proof: list[bytes] = [*prove_inclusion(view, index)]
 
-        assert both_include(proof, LEAVES[index], index, size, root)
+        assert both_include(proof, LEAVES[index], index, size, root=root)
         for other in range(size + 2):
-            both_include(proof, LEAVES[index], other, size, root)
-            both_include(proof, LEAVES[index], index, other, root)
+            both_include(proof, LEAVES[index], other, size, root=root)
+            both_include(proof, LEAVES[index], index, other, root=root)
         for mutated in mutations(proof):
             if mutated != proof:
-                assert not both_include(mutated, LEAVES[index], index, size, root)
+                assert not both_include(mutated, LEAVES[index], index, size, root=root)
 
 
 @pytest.mark.parametrize("size", range(14))

@@ -77,7 +77,7 @@ class Backdated(World):
     def bundle(self, run: str = "approval") -> bytes:
         """Export a run."""
         with self.store.snapshot() as reader:
-            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, b"").encode()
+            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, verifier=b"").encode()
 
     def judge(self, data: bytes) -> Report:
         """Verify a bundle with all verifiers, which must agree."""
@@ -144,7 +144,7 @@ def test_the_first_run_of_a_log_without_a_witness_then_is_unbounded(tmp_path: Pa
     world.run("run")
     world.settle()
     with world.store.snapshot() as reader:
-        data = gather_bundle(reader, LEDGER_KINDS, "run", world.policy, b"").encode()
+        data = gather_bundle(reader, LEDGER_KINDS, "run", world.policy, verifier=b"").encode()
     report = verify_both(data, world.trust)
     assert report.ok
     assert report.interval == Interval(None, START // SECOND)
@@ -165,7 +165,7 @@ def test_a_witnessed_tree_before_the_run_bounds_it_though_later_ones_are_not(
     world.run("another")
     world.settle()
     with world.store.snapshot() as reader:
-        data = gather_bundle(reader, LEDGER_KINDS, "run", world.policy, b"").encode()
+        data = gather_bundle(reader, LEDGER_KINDS, "run", world.policy, verifier=b"").encode()
     assert f"past/{size:016}.note" in unpack_archive(data)
     report = verify_both(data, world.trust)
     assert report.ok

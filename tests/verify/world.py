@@ -125,7 +125,12 @@ class World:
         """Sign the tree as it stands, and ask the witnesses; or those who are given."""
         own = [WitnessClient(name, w.add_checkpoint) for name, w in self.witnesses.items()]
         return Publisher(
-            self.store, self.key, self.guard, self.policy, asked or own, clock=lambda: self.now
+            self.store,
+            self.key,
+            self.guard,
+            self.policy,
+            cosigners=asked or own,
+            clock=lambda: self.now,
         ).publish()
 
     def sign(self) -> bytes:
@@ -226,7 +231,7 @@ def assert_cut_does_not_matter(reader: Reader, kinds: Kinds, trust: Trust, now: 
 def remark(step: str, words: str | None = None, *parents: Hash) -> Draft:
     """Return a remark, with a body if there are words."""
     bodies = (Attachment("text", text_content(words)),) if words is not None else ()
-    return Draft(step, "tester", NoteFacts(), parents, bodies)
+    return Draft(step, actor="tester", facts=NoteFacts(), parents=parents, bodies=bodies)
 
 
 def problems(report: Report) -> list[Problem]:

@@ -284,7 +284,7 @@ def test_browsers_are_told_to_keep_to_tls_where_forum_ends_it(
     cert = Path("cert.pem") if has_tls else None
     at = server_process.ListenAddress("127.0.0.1", 0, cert, cert)
     with pytest.raises(KeyboardInterrupt):
-        server_process.run_server(ServerConfig([]), at, print, [], lambda _: True)
+        server_process.run_server(ServerConfig([]), at, print, [], on_start=lambda _: True)
 
     expected = [("Strict-Transport-Security", "max-age=31536000")] if has_tls else []
     assert configured["headers"] == expected

@@ -487,7 +487,9 @@ class LogOperations:
         self.publish(patience)
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
         with self._project.open_reader() as reader:
-            return gather_bundle(reader, KINDS, run, self._project.policy, verifier).encode()
+            return gather_bundle(
+                reader, KINDS, run, self._project.policy, verifier=verifier
+            ).encode()
 
     def describe_policy(self) -> str:
         """Return the trust file for readers: the newest key of the log, earlier ones as comments.
@@ -559,13 +561,13 @@ class LogOperations:
                 KINDS,
                 trust,
                 moment,
-                progress,
+                progress=progress,
                 runner=runner,
                 keep=keep,
                 write_keys=self._project.write_keys,
                 heads={name: head for name, head in heads.items() if head is not None},
             )
-            report = verify_epochs(reader, report, KINDS, moment, self._earlier_logs(trust))
+            report = verify_epochs(reader, report, KINDS, moment, logs=self._earlier_logs(trust))
             note, runs_end = reader.checkpoint(), reader.last_entry(LOG_RUN, RUNS_STRAND)
         if report.ok and note:
             for runs, last in snapshots:
@@ -656,7 +658,7 @@ class LogOperations:
                     return "something is wrong with the new entries, or with what they continue"
                 report, newest = done
                 earlier = self._earlier_logs(trust)
-                report = verify_epochs(reader, report, KINDS, now(), earlier)
+                report = verify_epochs(reader, report, KINDS, now(), logs=earlier)
                 note = reader.checkpoint()
                 if report.ok and note:
                     # After a crash between these two writes the state and the checkpoint differ,

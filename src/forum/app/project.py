@@ -256,7 +256,11 @@ class ProjectContext:
         """Make a reader accept only rows that writers of this log wrote, and return the reader."""
         keys = (self.verifier, *self.earlier_keys())
         reader.check = WriterCheck(
-            reader, self.write_keys, keys, self.reload_write_keys, self.control_keys
+            reader,
+            self.write_keys,
+            log_keys=keys,
+            reload=self.reload_write_keys,
+            control=self.control_keys,
         )
         reader.archive = self.make_archive(reader)
         return reader
@@ -647,7 +651,9 @@ class ProjectContext:
             with suppress(errors.StoreFailed):
                 heads.advance({RUNS_STRAND: (n, leaf)})
 
-        return DirectoryReader(self.store, KINDS, self.write_keys, remembered, remember)
+        return DirectoryReader(
+            self.store, kinds=KINDS, keys=self.write_keys, remembered=remembered, remember=remember
+        )
 
     @property
     def seen(self) -> "FileCheckpointStore":

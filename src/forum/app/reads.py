@@ -241,7 +241,7 @@ class RunReads:
         self, axis: CostAxis, query: RunQuery, before: str | None, split: CostAxis | None = None
     ) -> CostTable:
         """Return what the runs that match have cost, from before a run or from the last."""
-        return add_up_costs(self._project, axis, query, before, split)
+        return add_up_costs(self._project, axis, query, before, split=split)
 
     def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
         """Return what all runs that match have cost, however long that takes."""
@@ -321,7 +321,13 @@ class RunReads:
                 body = read_body(self._project.store, entry, "comment") if entry.bodies else None
                 comment = None if body is None else body.decode(errors="replace")
                 scores.append(
-                    RecordedScore(leaf.hex(), entry.ts, entry.actor, entry.facts, comment)
+                    RecordedScore(
+                        leaf.hex(),
+                        at=entry.ts,
+                        actor=entry.actor,
+                        facts=entry.facts,
+                        comment=comment,
+                    )
                 )
         return mark_latest(scores)
 

@@ -230,7 +230,12 @@ class RunLister:
         tally = run_summary.tally_entries(entry for _, entry in entries)
         waits = bool(state.open_gates)
         item = ListedRun(
-            run, state.state, tally.result(), tally.ended, waits, is_altered=malformed > 0
+            run,
+            state.state,
+            summary=tally.result(),
+            ended=tally.ended,
+            waits=waits,
+            is_altered=malformed > 0,
         )
         return item, tally
 

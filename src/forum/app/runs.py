@@ -237,7 +237,13 @@ class RunOperations:
         while True:
             try:
                 return accept_run(
-                    ledger, run, request, actor, origin, idempotency_key, charges=attempts.charges()
+                    ledger,
+                    run,
+                    request,
+                    actor,
+                    origin=origin,
+                    idempotency_key=idempotency_key,
+                    charges=attempts.charges(),
                 )
             except BudgetSliceExhausted as refused:
                 attempts.take_slice(refused)
@@ -262,7 +268,13 @@ class RunOperations:
         while True:
             try:
                 return await accept_run_async(
-                    ledger, run, request, actor, past, idempotency_key, charges=attempts.charges()
+                    ledger,
+                    run,
+                    request,
+                    actor,
+                    past=past,
+                    idempotency_key=idempotency_key,
+                    charges=attempts.charges(),
                 )
             except BudgetSliceExhausted as refused:
                 await attempts.take_slice_async(refused)
@@ -417,8 +429,8 @@ class RunOperations:
                         run,
                         scratch,
                         make_model,
-                        open_tools,
-                        load_claim_finder(),
+                        open_tools=open_tools,
+                        find_claims=load_claim_finder(),
                     )
                 )
                 inspect(scratch)
@@ -450,7 +462,7 @@ class RunOperations:
             # A person's identity is recorded in the body only, because a body can be erased.
             actor, identity = by.authority.value, encode_json(by.identity)
         texts = DecisionTexts(identity, reason.strip())
-        decide_gate(self._project.ledger, run, subject, decided, actor, texts)
+        decide_gate(self._project.ledger, run, subject, decided, actor=actor, texts=texts)
 
     def edit_gate(
         self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR
@@ -465,4 +477,4 @@ class RunOperations:
             shown.decode()
         except UnicodeDecodeError as error:
             raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
-        return edit_gate(self._project.ledger, run, subject, digest, shown, actor)
+        return edit_gate(self._project.ledger, run, subject, digest, shown=shown, actor=actor)

@@ -46,9 +46,11 @@ class ScoreOperations:
         comment = (Attachment("comment", text_content(score.comment)),) if score.comment else ()
         # A random suffix makes each step unique: a second equal score is another entry.
         step = f"score/{new_salt()[:8].hex()}"
-        draft = Draft(step, actor, facts, (subject, *evidence), comment)
+        draft = Draft(step, actor, facts, parents=(subject, *evidence), bodies=comment)
         leaf, entry = self._project.ledger.append_log_entry(draft, kinds.score_strand(run))
-        return RecordedScore(leaf.hex(), entry.ts, entry.actor, facts, score.comment or None)
+        return RecordedScore(
+            leaf.hex(), at=entry.ts, actor=entry.actor, facts=facts, comment=score.comment or None
+        )
 
     def _find_subject(self, run: str, score: Score) -> tlog.Hash:
         """Return the id of the entry that is scored."""

@@ -125,7 +125,13 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     a charge is refused.
     """
     drafts = _opening_drafts(
-        ledger, run, request, actor, origin or kinds.AcceptedFacts(), idempotency_key, charges
+        ledger,
+        run,
+        request,
+        actor,
+        origin=origin or kinds.AcceptedFacts(),
+        idempotency_key=idempotency_key,
+        charges=charges,
     )
     try:
         ledger.open_run(run, actor, *drafts, new=True)
@@ -149,7 +155,13 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
     The caller passes the checkpoint that the run's opening names, so that the store is not read.
     """
     drafts = _opening_drafts(
-        ledger, run, request, actor, kinds.AcceptedFacts(), idempotency_key, charges
+        ledger,
+        run,
+        request,
+        actor,
+        origin=kinds.AcceptedFacts(),
+        idempotency_key=idempotency_key,
+        charges=charges,
     )
     try:
         opening = opening_draft(actor, past)

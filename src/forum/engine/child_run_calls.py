@@ -257,7 +257,7 @@ class ChildRunCaller:
             return CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED), False
         request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
         case = replace(self._case, policy=self._policy)
-        child_runs.start_child_run(self._ledger, case, delegation, delegated, request)
+        child_runs.start_child_run(self._ledger, case, delegation, delegated, prompt=request)
         if not child_runs.is_child_of(
             self._ledger, delegated.run, self._case.run, delegation.task.id
         ):

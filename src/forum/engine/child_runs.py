@@ -123,7 +123,7 @@ def start_child_run(
         budget = budget.capped_by(find_protocol(ledger.kinds, panel).budget_of(panel))
     origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
     request = RunRequest(prompt, plan, _child_policy(case.policy, task, panel, prompt), budget)
-    accept_run(ledger, delegated.run, request, kinds.CHILD_RUN, origin)
+    accept_run(ledger, delegated.run, request, kinds.CHILD_RUN, origin=origin)
 
 
 def is_child_of(ledger: Ledger, child: str, run: str, task: str) -> bool:

@@ -170,7 +170,7 @@ def expire_gate(ledger: Ledger, run: str, gate: Gate) -> None:
     with suppress(
         errors.GateAlreadyDecided, errors.GateChanged
     ):  # another decision or an edit came first
-        decide_gate(ledger, run, gate.opened.subject, decided, context.ENGINE)
+        decide_gate(ledger, run, gate.opened.subject, decided, actor=context.ENGINE)
 
 
 def end_gate(ledger: Ledger, run: str, subject: str, actor: str) -> None:
@@ -178,7 +178,7 @@ def end_gate(ledger: Ledger, run: str, subject: str, actor: str) -> None:
     gate = find_gate(ledger, run, subject)
     moot = kinds.GateDecisionFacts(Answer.REJECT, gate.digest, kinds.Decider.END)
     with suppress(errors.GateAlreadyDecided, errors.GateChanged):  # a decision came first
-        decide_gate(ledger, run, subject, moot, actor)
+        decide_gate(ledger, run, subject, moot, actor=actor)
 
 
 def _open_undecided_gate(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:

@@ -330,7 +330,7 @@ class ModelCaller:
             else None
         )
         if recorded is not None:
-            return await self._record_replayed_call(recorded, call_step, reply_step, turns, ask)
+            return await self._record_replayed_call(recorded, call_step, reply_step, turns, ask=ask)
         await self.wait_while_paused()
         self.check_limits()
         model = self._model(ask.agent)
@@ -367,7 +367,7 @@ class ModelCaller:
         # A secret may have been configured after the reply was recorded, and the judge must see
         # the same text as this run records.
         reply = await self._mask_reply(recorded.reply)
-        return self.settle_reply(reply_step, facts, recorded.bound, reply, recorded.source)
+        return self.settle_reply(reply_step, facts, recorded.bound, reply, source=recorded.source)
 
     def _call_facts(
         self, model: str, bound: Amount, turns: StepNames, ask: CallSpec

@@ -125,7 +125,7 @@ class PromptFitter:
             by_section=request_tokens is not None,
         )
         fitted = [
-            await self._fit_text(turns, agent, text, purpose, share - QUOTE_TOKENS)
+            await self._fit_text(turns, agent, text, purpose, max_tokens=share - QUOTE_TOKENS)
             for text, share in zip(texts, shares[1:], strict=True)
         ]
         return FittedTexts(shown, tuple(fitted))
@@ -140,7 +140,7 @@ class PromptFitter:
     ) -> Quotation:
         if text_fit.estimate_tokens(text.text) <= max_tokens:
             return text.quote()
-        summary = await self._summarize(turns, agent, text, purpose, max_tokens)
+        summary = await self._summarize(turns, agent, text, purpose, max_tokens=max_tokens)
         if not summary.strip():
             return await asyncio.to_thread(excerpt, text, purpose, max_tokens)
         shortened = text_fit.excerpt_by_relevance(summary, purpose, max_tokens)

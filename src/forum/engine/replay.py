@@ -33,7 +33,7 @@ async def replay_run(
 ) -> list[Divergence]:
     """Replay a run into an empty ledger, and return where the two records differ."""
     origin, actor = _origin(record, run)
-    accept_run(scratch, run, read_run_request(record, run), actor, origin)
+    accept_run(scratch, run, read_run_request(record, run), actor, origin=origin)
     reply_source = ReplaySource(record, run)
     # Alternate between driving the run until it waits and replaying decisions at its gates.  When
     # no decision is left, drive it once more, now to its recorded stop.
@@ -82,12 +82,12 @@ def _replay_decisions(record: Ledger, run: str, scratch: Ledger) -> bool:
             at, subject = Position(run, gate.strand, entry.n), gate.opened.subject
             if isinstance(entry.facts, kinds.GateEditFacts):
                 shown = read_body(record, at, "shown")
-                digest = edit_gate(scratch, run, subject, digest, shown, entry.actor)
+                digest = edit_gate(scratch, run, subject, digest, shown=shown, actor=entry.actor)
             elif (
                 isinstance(entry.facts, kinds.GateDecision)
                 and entry.facts.by is not kinds.Decider.END
             ):
                 again = replace(entry.facts, digest=digest)
-                decide_gate(scratch, run, subject, again, entry.actor)
+                decide_gate(scratch, run, subject, again, actor=entry.actor)
                 decided = True
     return decided

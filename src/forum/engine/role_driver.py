@@ -123,10 +123,10 @@ class RoleDriver:
     ) -> None:
         """Have a panel judge the answer; its accord is recorded with its reply."""
         fitter = PromptFitter(self._caller, (self._caller.allowed_by,))
-        shown, answer = await self._fit_answer(turns, fitter, request, need, need.agent)
+        shown, answer = await self._fit_answer(turns, fitter, request, need, agent=need.agent)
         prompt = intent.build_prompt(shown, answer, for_panel=True)
         children = ChildRunCaller(self._caller, self._case, Task(self._task, need.answer))
-        decided = await children.ask_judge(turns, need.agent, role, prompt, fitter.causes)
+        decided = await children.ask_judge(turns, need.agent, role, prompt, causes=fitter.causes)
         is_usable = decided.call_result.replied.outcome is Outcome.OK
         await record_form_verdict(self._caller, is_usable or None, decided.call_result)
 
@@ -167,7 +167,9 @@ class RoleDriver:
         answering = await asyncio.to_thread(self._answering, self._case)
         need = await asyncio.to_thread(answering.need_of, self._task)
         fitter = PromptFitter(self._caller, causes)
-        question = await self._closing_question(role, turns, fitter, request, answering, need)
+        question = await self._closing_question(
+            role, turns, fitter, request, answering=answering, need=need
+        )
         return question, fitter.causes
 
     def _classifier_question(self, request: SourceText) -> RoleQuestion:
@@ -254,10 +256,10 @@ class RoleDriver:
         match role:
             case Role.SYNTHESIZER:
                 return await self._synthesizer_question(
-                    agent, turns, fitter, request, answering, need
+                    agent, turns, fitter, request, answering=answering, need=need
                 )
             case Role.INTENT:
-                shown, judged = await self._fit_answer(turns, fitter, request, need, agent)
+                shown, judged = await self._fit_answer(turns, fitter, request, need, agent=agent)
                 return RoleQuestion(
                     agent=agent,
                     prompt=intent.build_prompt(shown, judged),

@@ -281,7 +281,7 @@ class TurnDriver:
             Calls(1),
             ask,
             turn.read,
-            turn.limits,
+            limits=turn.limits,
             is_hopeless=lambda failed: turn.hopeless(_failed_turn(failed)),
         )
         # A call that was cut off because the run ends is no failure of the seat.

@@ -276,10 +276,12 @@ class TaskDriver:
         verdicts = self._caller.progress.advance(call_rules.AttemptBegun()).verdicts
         level = call_rules.escalation_level(verdicts)
         if (panel := self._policy.panel_of(self._task, level)) is not None:
-            return await self._run_panel(turns, instruction, first, panel, level)
+            return await self._run_panel(turns, instruction, first, panel, level=level)
         agent = self._rungs[level]
         result, outcomes = await self._call_with_tools(turns, agent, instruction, first)
-        opined, result = await self._judge_result(turns, agent, instruction, result, outcomes)
+        opined, result = await self._judge_result(
+            turns, agent, instruction, result, outcomes=outcomes
+        )
         verdict = await self._record_verdict(turns.attempt, result, opined)
         why = (opined.feedback or verdict.reason)[:_MAX_SHOWN_CHARS]
         self._rejections.append(f"The result of {agent or 'the agent'} was not accepted: {why}")
@@ -409,7 +411,9 @@ class TaskDriver:
                 judgement = await self._check_by_tool(turns, number, demand, result)
         if not judgement.passed or judge is None:
             return AttributedJudgement(judgement, feedback=self._explain(judgement)), result
-        prompt = await self._judge_prompt(turns, judge, instruction, words, result, outcomes)
+        prompt = await self._judge_prompt(
+            turns, judge, instruction, words, call_result=result, outcomes=outcomes
+        )
         if judge in self._policy.panels:
             decided = await self._children.ask_judge(turns, judge, Role.VALIDATOR, prompt)
             await self._caller.record_reply(decided.call_result)
@@ -597,7 +601,9 @@ class TaskDriver:
     ) -> None:
         """Carry out the task's own plan in a child run, and judge the child's answer, once."""
         result, _ = await self._call_child_run(turns, prompt, None)
-        opined, result = await self._judge_result(turns, self._agent, instruction, result, [])
+        opined, result = await self._judge_result(
+            turns, self._agent, instruction, result, outcomes=[]
+        )
         await self._record_verdict(1, result, opined, final=True)
 
     async def _run_panel(
@@ -628,7 +634,7 @@ class TaskDriver:
             shown = [_quote_findings(self._task.id, findings)] if findings else []
             # On the ladder, the panel decides what the judge has rejected before.
             opined, result = await self._judge_result(
-                turns, self._agent, instruction, result, shown, asks_model=level == 0
+                turns, self._agent, instruction, result, outcomes=shown, asks_model=level == 0
             )
         verdict = await self._record_verdict(
             turns.attempt,

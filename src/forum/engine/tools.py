@@ -264,7 +264,7 @@ class ToolRunner:
             return ()
         run = caller.run_input.run
         outermost = context.outermost_run(self._ledger, run)
-        sums = sums_for_use(rules, use.tool, self._lane, use.arguments, outermost)
+        sums = sums_for_use(rules, use.tool, self._lane, use.arguments, run=outermost)
         if caller.services.budgets is None:
             # A replay has none: the record says where a person was asked.
             return () if caller.reply_source is not None else None

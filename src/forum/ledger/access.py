@@ -77,7 +77,7 @@ class Grant(msgspec.Struct, frozen=True):
     def from_facts(cls, facts: kinds.AccessGrantFacts | kinds.AccessGrantV2Facts) -> "Grant":
         """Return the grant that these facts record."""
         scopes = tuple(map(kinds.Scope, facts.scopes))
-        return cls(facts.key, facts.name, scopes, facts.digest, facts.expires)
+        return cls(facts.key, facts.name, scopes, facts.digest, expires=facts.expires)
 
 
 def is_operator_token(text: str) -> bool:

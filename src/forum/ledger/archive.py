@@ -54,7 +54,7 @@ def make_copy(reader: LogReader, kinds: Kinds, run: str, policy: tlog.WitnessPol
     What a hold keeps is in the copy, although its redaction may be on record already.  `reader`
     must be a snapshot.  Raises as `gather_bundle` does.
     """
-    bundle = gather_bundle(reader, kinds, run, policy, b"")
+    bundle = gather_bundle(reader, kinds, run, policy, verifier=b"")
     ids = {leaf_of(data).hex(): index for index, data in bundle.entries.items()}
     redacted = set()
     if not read_retention(reader, kinds).is_held(run):

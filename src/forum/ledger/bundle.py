@@ -285,7 +285,7 @@ def gather_bundle(
     handed_over = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
     redactions = list(_redactions(reader, kinds, run_entries))
     rotated = find_rotation_checkpoints(reader, handed_over)
-    past = tuple(_past_checkpoints(reader, view, policy, run_entries, rotated))
+    past = tuple(_past_checkpoints(reader, view, policy, run_entries, signed=rotated))
     others = [
         *_witness_records(reader, kinds, past),
         *_external_causes(reader, kinds, run_entries),
@@ -322,7 +322,7 @@ def _proof(view: tlog.TreeView, index: int, data: bytes, note: tlog.Note) -> tlo
     hashes = tuple(tlog.prove_inclusion(view, index))
     try:
         root = tlog.Checkpoint.parse(note.text).root
-        tlog.check_inclusion(hashes, leaf_of(data), index, view.size, root)
+        tlog.check_inclusion(hashes, leaf_of(data), index, view.size, root=root)
     except errors.ProofRejected as error:
         raise errors.TamperDetected(f"entry {index}", str(error)) from None
     return tlog.TlogProof(index, hashes, note)

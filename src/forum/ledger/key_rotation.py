@@ -51,7 +51,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 
     def is_signed(self, origin: str) -> bool:
         """Return whether the signatures of both keys hold."""
-        message = key_statement(self.kind, origin, self.since, self.signer, self.key)
+        message = key_statement(self.kind, origin, self.since, self.signer, key=self.key)
         try:
             self.signer.verify(message, parse_base64(self.signed, "signature"))
             self.key.verify(message, parse_base64(self.proof, "signature"))
@@ -96,7 +96,7 @@ def sign_rotation(origin: str, since: int, old: SigningKey, new: SigningKey) -> 
 
 def sign_key_addition(origin: str, since: int, by: SigningKey, key: SigningKey) -> KeyAddV2Facts:
     """Return the facts that publish a key for attestations, signed by a key of the log."""
-    message = key_statement(KEY_ADDITION, origin, since, by.verifier(), key.verifier())
+    message = key_statement(KEY_ADDITION, origin, since, by.verifier(), key=key.verifier())
     return KeyAddV2Facts(
         vkey=str(key.verifier()),
         by=str(by.verifier()),
@@ -127,14 +127,16 @@ def read_key_rotation(
     if isinstance(facts, KeyRotationV2Facts):
         if index < facts.since:
             return None
-        signatures = KeyPair(ROTATION, facts.since, old, new, facts.signed, facts.proof)
-    return KeyRotation(index, bytes(leaf_of(data)), old, new, signatures)
+        signatures = KeyPair(
+            ROTATION, facts.since, signer=old, key=new, signed=facts.signed, proof=facts.proof
+        )
+    return KeyRotation(index, leaf=bytes(leaf_of(data)), old=old, new=new, signatures=signatures)
 
 
 def read_key_addition(facts: KeyAddV2Facts) -> KeyPair:
     """Return the key that an entry publishes, with its signatures.  Raises `Malformed`."""
     signer, key = VerifierKey.parse(facts.by), VerifierKey.parse(facts.vkey)
-    return KeyPair(KEY_ADDITION, facts.since, signer, key, facts.signed, facts.proof)
+    return KeyPair(KEY_ADDITION, facts.since, signer, key, signed=facts.signed, proof=facts.proof)
 
 
 def find_key_rotations(reader: EntryReader, kinds: Kinds) -> Iterator[LocatedEntry]:

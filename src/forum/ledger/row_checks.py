@@ -38,7 +38,7 @@ def is_continued(reader: TreeReader, earlier: tlog.Checkpoint, head: TreeHead) -
     try:
         view = tlog.TreeView(head.size, reader.read_tile)
         proof = tlog.prove_consistency(view, earlier.size)
-        tlog.check_consistency(proof, earlier.size, earlier.root, head.size, head.root)
+        tlog.check_consistency(proof, earlier.size, earlier.root, head.size, new_root=head.root)
     except errors.ProofRejected:
         return False
     return True
@@ -119,7 +119,7 @@ class SignedTree:
         self._proofs += 1
         try:
             proof = tlog.prove_inclusion(view, index, checkpoint.size)
-            tlog.check_inclusion(proof, leaf, index, checkpoint.size, checkpoint.root)
+            tlog.check_inclusion(proof, leaf, index, checkpoint.size, root=checkpoint.root)
         except (errors.Malformed, errors.ProofRejected):
             return False
         return True

@@ -137,7 +137,7 @@ def read_page(
     # this page.  So one query reads the first entries of all of them.
     firsts = _read_sequenced_at(reader, run, starts, size)
     strands = (
-        chain([first], _read_following(reader, run, strand, n + 1, size, limit))
+        chain([first], _read_following(reader, run, strand, n + 1, size=size, limit=limit))
         for (strand, n), first in zip(starts, firsts, strict=True)
         if first is not None
     )

@@ -144,7 +144,7 @@ class Sequencer:
         # A crash before the commit changes nothing.  After the commit, even if the acknowledgement
         # is lost in a crash, the entries have their indexes and are no longer pending, and the next
         # sequencer starts from the new head.
-        self._store.advance_head(old, new, batch, tiles, own)
+        self._store.advance_head(old, new, batch, tiles, own=own)
         self._done.value = (tree, new)
         return len(leaves)
 

@@ -196,7 +196,7 @@ class WitnessRecorder:
             before = None  # forged: it names a tree that there is not yet, and must end no records
         drafts: list[Draft] = []
         kept = self._kept()
-        for facts in _draft_records(self._store, self._witnesses, before, batch.first, kept):
+        for facts in _draft_records(self._store, self._witnesses, before, batch.first, kept=kept):
             drafts.append(Draft(f"witnessed/{facts.size}", "system", facts, parents))
             parents = ()
         return drafts

@@ -118,7 +118,9 @@ class FunctionModel:
         """Call the function with the prompt."""
         prompt = b"".join(call.prompt.chunks()).decode(errors="replace")
         replies: list[FunctionReply] = []
-        reply = await _call(self._function, (prompt,), self._spec.options, call.seconds, replies)
+        reply = await _call(
+            self._function, (prompt,), self._spec.options, call.seconds, replies=replies
+        )
         spent = Amount(self._spec.usd, self._spec.tokens, 1)
         function_reply = replies[0] if replies else FunctionReply("")
         try:

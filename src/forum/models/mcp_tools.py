@@ -65,7 +65,12 @@ class McpTool:
         from forum.models.mcp_client import call_tool  # noqa: PLC0415  # loaded above
 
         return await call_tool(
-            self._spec, self._target, arguments, invocation, deadline, self._servers
+            self._spec,
+            self._target,
+            arguments,
+            invocation,
+            deadline=deadline,
+            servers=self._servers,
         )
 
 

@@ -114,7 +114,7 @@ class _WeightsInstaller:
                 with path.open("rb") as opened:
                     self._check_size(file, str(path), os.fstat(opened.fileno()).st_size)
                     chunks = iter(partial(opened.read, _CHUNK_BYTES), b"")
-                    self._write_part(file, part, 0, chunks, str(path))
+                    self._write_part(file, part, 0, chunks, origin=str(path))
                 self._install_file(file, part, str(path))
             finally:
                 part.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ class _WeightsInstaller:
                 length = response.headers.get("content-length")
                 if length is not None:
                     self._check_size(file, _public_url(url), start + int(length))
-                self._write_part(file, part, start, response.iter_raw(), _public_url(url))
+                self._write_part(file, part, start, response.iter_raw(), origin=_public_url(url))
         except httpx2.InvalidURL:
             raise _DownloadError(f"{_public_url(url)} is not a valid address") from None
         except httpx2.HTTPError as error:

@@ -168,7 +168,13 @@ def messages_of(call: engine.ModelCall) -> Iterator[SentMessage]:
         else:
             is_result = turn.who is MessageRole.TOOL and turn.use < len(calls)
             shared = len(turn.text[: turn.shared].decode(errors="replace"))
-            yield SentMessage(turn.who, text, [], calls[turn.use] if is_result else None, shared)
+            yield SentMessage(
+                turn.who,
+                text,
+                calls=[],
+                answers=calls[turn.use] if is_result else None,
+                shared=shared,
+            )
 
 
 def system_of(call: engine.ModelCall) -> str:

@@ -149,7 +149,7 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
             if event.final or event.rungs:
                 applied = policy.without_retries(event.rungs[1:])
             verdict = event.recorded or decide_verdict(
-                event.judgement, event.outcome, state.verdicts, applied, event.agent
+                event.judgement, event.outcome, state.verdicts, applied, agent=event.agent
             )
             state = replace(
                 state, verdicts=(*state.verdicts, verdict), move=Move(verdict.next.value)

@@ -64,10 +64,12 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
     count = len(values)
     mean = sum(values) / count
     if count < 2:
-        return Estimate(mean, None, None, count, IntervalMethod.NONE)
+        return Estimate(mean, low=None, high=None, cases=count, method=IntervalMethod.NONE)
     spread = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
     margin = t_quantile(count - 1) * spread / sqrt(count)
-    return Estimate(mean, mean - margin, mean + margin, count, IntervalMethod.STUDENT)
+    return Estimate(
+        mean, low=mean - margin, high=mean + margin, cases=count, method=IntervalMethod.STUDENT
+    )
 
 
 def estimate_share(passed: int, count: int) -> Estimate:
@@ -77,7 +79,7 @@ def estimate_share(passed: int, count: int) -> Estimate:
     center = (share + _Z**2 / (2 * count)) / scale
     margin = _Z / scale * sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
     low, high = max(0.0, center - margin), min(1.0, center + margin)
-    return Estimate(share, low, high, count, IntervalMethod.WILSON)
+    return Estimate(share, low, high, cases=count, method=IntervalMethod.WILSON)
 
 
 def estimate_quality(values: Sequence[float]) -> Estimate:
@@ -118,7 +120,7 @@ def _difference_of_shares(differences: Sequence[float]) -> Estimate:
     count = len(differences)
     mean = sum(differences) / count
     if count < 2:
-        return Estimate(mean, None, None, count, IntervalMethod.NONE)
+        return Estimate(mean, low=None, high=None, cases=count, method=IntervalMethod.NONE)
     better = sum(difference > 0 for difference in differences) + 0.5
     worse = sum(difference < 0 for difference in differences) + 0.5
     total = count + 2
@@ -126,7 +128,7 @@ def _difference_of_shares(differences: Sequence[float]) -> Estimate:
     spread = sqrt(better + worse - (better - worse) ** 2 / total) / total
     margin = t_quantile(count - 1) * spread
     low, high = max(-1.0, center - margin), min(1.0, center + margin)
-    return Estimate(mean, low, high, count, IntervalMethod.AGRESTI_MIN)
+    return Estimate(mean, low, high, cases=count, method=IntervalMethod.AGRESTI_MIN)
 
 
 def _is_pass_or_fail(values: Sequence[float]) -> bool:

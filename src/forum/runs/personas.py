@@ -160,7 +160,7 @@ def resolve_persona_ref(ref: str | Persona) -> Persona:
         "general",
         "plain reasoning, in the open",
         ("say what you know, what you assume, and what you do not know",),
-        ("being surer than the grounds allow",),
+        traps=("being surer than the grounds allow",),
     )
 
 

@@ -185,7 +185,7 @@ class Prompt(msgspec.Struct, frozen=True):
         turns = []
         for place, turn in enumerate(self.turns):
             shared = turn.text[: turn.shared]
-            shared = _shorten_marks(shared, secret, marks, seen, self.text)
+            shared = _shorten_marks(shared, secret, marks, seen, whole=self.text)
             grown = (length for where, length in self.grown if where == place)
             pieces = [
                 _shorten_marks(turn.text[start:end], secret, marks, seen)

@@ -141,7 +141,7 @@ def close_if_quiet(
             main.append_exclusive(gap_draft(gap, f"{gap.why.value}/{main.length}", _ACTOR))
         ends = [summary.ends[name] for name in sorted(summary.ends)]
         cleared = Timer(run, CLOSE_TIMER, None)
-        ledger.close_run(main, _ACTOR, outcome or Outcome.INDETERMINATE, (cleared,), ends)
+        ledger.close_run(main, _ACTOR, outcome or Outcome.INDETERMINATE, (cleared,), ends=ends)
     except (ConcurrentUpdate, StepMismatch):
         # More spans came, and their commit has set the timer; or another process closes the run.
         return False

@@ -203,7 +203,7 @@ def build_span_tree(spans: Mapping[str, SpanRecord]) -> list[SpanTreeNode]:
                 continue
             placed.add(span.id)
             orphaned = bool(span.within) and span.within not in spans
-            nodes.append(SpanTreeNode(span, depth, is_last, ends, orphaned))
+            nodes.append(SpanTreeNode(span, depth, is_last, ends, orphaned=orphaned))
             children = under.get(span.id, [])
             waiting.extend(
                 (child, depth + 1, child is children[-1], (*ends, is_last))

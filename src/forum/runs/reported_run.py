@@ -203,7 +203,7 @@ def close_reported_run(
                 gaps = ()
             timers = _cleared_timers(ledger, run)
             # People write to the strands of gates, so the caller does not know their ends.
-            ledger.close_run(main, actor, outcome, timers, None if timers else ends)
+            ledger.close_run(main, actor, outcome, timers, ends=None if timers else ends)
 
 
 def _cleared_timers(ledger: Ledger, run: str) -> tuple[ports.Timer, ...]:

@@ -334,7 +334,7 @@ class SummaryTally(msgspec.Struct):
         facts, body = entry.facts, entry.bodies.get("input")
         if body is None or not isinstance(facts, ReportBeginFacts | ReportStepFacts):
             return
-        reference = SpanBodyReference(entry.strand, entry.n, body.h, body.size, body.type)
+        reference = SpanBodyReference(entry.strand, entry.n, body.h, body.size, type=body.type)
         began = facts.began if isinstance(facts, ReportStepFacts) and facts.began else entry.ts
         if isinstance(facts, ReportBeginFacts) and facts.op is Operation.STEP and not facts.within:
             self.command = min(filter(None, (self.command, (began, reference))), key=_title_order)

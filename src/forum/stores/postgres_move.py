@@ -216,7 +216,7 @@ class LogMover:
                 )
 
             restoring = postgres_backup.restore_rows(
-                self._target, self._origin, folder, columns, arrive
+                self._target, self._origin, folder, columns, finish=arrive
             )
             self._on_step("verify the copy")
             with restoring as copied:

@@ -76,7 +76,7 @@ class PostgresPublisherStore(PostgresEntryStore, SqlPublisherStore):
     ) -> None:
         moves = self._moves
         try:
-            self._advance_head(old, new, batch, tiles, own)
+            self._advance_head(old, new, batch, tiles, own=own)
         except errors.ConcurrentUpdate:
             self._find_log(moves)  # the head does not advance where the log is not
             raise

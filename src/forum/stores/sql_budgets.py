@@ -112,7 +112,7 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
                 rows = _read_slices(execute, place)
                 held = _allocate_slice(rows, owner, need, cap)
                 if held is None:
-                    raise _cap_reached(scope, per, need, cap, rows, until - clock.now)
+                    raise _cap_reached(scope, per, need, cap, rows=rows, micros=until - clock.now)
             execute("hold_slice", **place, owner=owner, **held._asdict())
         return ports.BudgetSlice(scope, period, owner)
 
@@ -215,7 +215,7 @@ def _cap_reached(
     # A concurrent refund lowers what is used, but not what is held.  Then the use alone may exceed
     # no limit, and the first limit that was requested is named.
     limit, more, used, most = next((a for a in parts if a[1] + a[2] > a[3]), parts[0])
-    return errors.CapReached(scope, per, limit, (more, used, most), seconds)
+    return errors.CapReached(scope, per, limit, amounts=(more, used, most), seconds=seconds)
 
 
 def _first_account(rows: list[Any]) -> ports.BudgetAccount | None:

@@ -28,7 +28,7 @@ def check_inclusion(
     proof: Sequence[bytes], leaf: bytes, index: int, size: int, root: bytes
 ) -> None:
     """Check that the entry at an index has this leaf hash.  Raises `ProofRejected`."""
-    if not _is_valid_proof(proof, index, index + 1, size, leaf, root):
+    if not _is_valid_proof(proof, index, index + 1, size, subtree_root=leaf, root=root):
         raise ProofRejected(f"entry {index} is not in the tree of size {size}")
 
 
@@ -49,7 +49,7 @@ def check_consistency(
 
     Every tree begins with the empty tree, so the proof from size 0 is empty.
     """
-    if not _is_valid_proof(proof, 0, old_size, new_size, old_root, new_root):
+    if not _is_valid_proof(proof, 0, old_size, new_size, subtree_root=old_root, root=new_root):
         raise ProofRejected(f"the tree of size {new_size} does not begin with that of {old_size}")
 
 
@@ -101,7 +101,9 @@ def _is_valid_proof(
         return False
     if start == end:
         return subtree_root == hashing.EMPTY_ROOT and not proof
-    return _is_subtree(start, end) and _compute_roots(proof, start, end, size, subtree_root) == (
+    return _is_subtree(start, end) and _compute_roots(
+        proof, start, end, size, subtree_root=subtree_root
+    ) == (
         subtree_root,
         root,
     )

@@ -150,10 +150,10 @@ class WitnessPolicy:
             raise Malformed("trust file", f"{len(quorums)} quorum lines, not one")
         return cls(
             tuple(line for line in lines if isinstance(line, KnownLog)),
-            tuple(line for line in lines if isinstance(line, KnownWitness)),
-            tuple(line for line in lines if isinstance(line, WitnessGroup)),
-            quorums[0],
-            tuple(line.witness for line in lines if isinstance(line, _Mark)),
+            witnesses=tuple(line for line in lines if isinstance(line, KnownWitness)),
+            groups=tuple(line for line in lines if isinstance(line, WitnessGroup)),
+            quorum=quorums[0],
+            independent=tuple(line.witness for line in lines if isinstance(line, _Mark)),
         )
 
     def __str__(self) -> str:

@@ -128,7 +128,9 @@ class DirectoryChecker(DirectoryRecorder):
 def _event_of(index: int, entry: Entry[Any]) -> DirectoryEvent | None:
     facts, strand = entry.facts, f"{entry.run}/{entry.strand}"
     if isinstance(facts, RunsOpenedFacts):
-        return DirectoryEvent(index, facts.runs, strand, entry.n, facts.first, facts.since)
+        return DirectoryEvent(
+            index, facts.runs, strand, entry.n, first=facts.first, since=facts.since
+        )
     if strand == _DIRECTORY:
         return DirectoryEvent(index, (), strand, entry.n)
     if entry.strand == MAIN_STRAND and not entry.n and entry.run != LOG_RUN:

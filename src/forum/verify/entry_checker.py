@@ -188,7 +188,7 @@ class EntryChecker:
             if entry.parents:
                 self._check_parents(index, entry)
             for name, commitment in entry.bodies.items():
-                self._check_body(index, leaf, entry, name, commitment)
+                self._check_body(index, leaf, entry, name, commitment=commitment)
         if self._whole is not None:
             self._check_holds(index, leaf, entry)
         self._redacted.update(redacted_bodies(entry))
@@ -340,7 +340,7 @@ class EntryChecker:
         position = Position(entry.run, entry.strand, entry.n)
         if self._body(index, position, name) is not None:
             del self._absent[leaf.decode(), name]
-            self._check_body(index, leaf, entry, name, entry.bodies[name])
+            self._check_body(index, leaf, entry, name, commitment=entry.bodies[name])
 
     def is_closed_with_list(self, run: str) -> bool:
         """Return whether a run was closed and its list of strands is still stored."""

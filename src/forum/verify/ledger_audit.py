@@ -838,7 +838,9 @@ class LedgerAudit:
     ) -> None:
         try:
             proof = tlog.prove_consistency(view, memory.size)
-            tlog.check_consistency(proof, memory.size, memory.root, newest.size, newest.root)
+            tlog.check_consistency(
+                proof, memory.size, memory.root, newest.size, new_root=newest.root
+            )
         except (ProofRejected, Malformed):
             detail = f"the checkpoint of size {memory.size} that was seen before is not continued"
             self._findings.add(Problem.HISTORY_REPLACED, detail)

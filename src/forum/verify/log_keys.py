@@ -213,7 +213,7 @@ def read_ledger_log_keys(reader: EntryReader, kinds: Kinds, trust: Trust) -> Log
             proof = tlog.prove_inclusion(
                 tlog.TreeView(size, reader.read_tile), hand_over.index, size
             )
-            tlog.check_inclusion(proof, tlog.Hash(hand_over.leaf), hand_over.index, size, root)
+            tlog.check_inclusion(proof, tlog.Hash(hand_over.leaf), hand_over.index, size, root=root)
         except (ProofRejected, Malformed):
             return False
         return True
@@ -238,7 +238,11 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
     rotations = [
         hand_over
         for index in named
-        if (hand_over := _read_proven_rotation(bundle, kinds, index, bundle.entry(index), newest))
+        if (
+            hand_over := _read_proven_rotation(
+                bundle, kinds, index, bundle.entry(index), newest=newest
+            )
+        )
     ]
     # Each rotation is proven in the newest tree, and each earlier tree is proven to be a prefix of
     # it.  So an earlier tree beyond the index of a rotation contains it without a further proof.
@@ -275,7 +279,9 @@ def is_proven(bundle: BundleReader, index: int, data: bytes, newest: tlog.Checkp
     """Return whether an entry is in the tree, which is checked before it costs more."""
     proof = bundle.proof(index)
     try:
-        tlog.check_inclusion(proof.hashes, tlog.hash_leaf(data), index, newest.size, newest.root)
+        tlog.check_inclusion(
+            proof.hashes, tlog.hash_leaf(data), index, newest.size, root=newest.root
+        )
     except (ProofRejected, Malformed):
         return False
     return proof.index == index
@@ -284,7 +290,7 @@ def is_proven(bundle: BundleReader, index: int, data: bytes, newest: tlog.Checkp
 def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Checkpoint) -> bool:
     try:
         old = tlog.parse_checkpoint(note)
-        tlog.check_consistency(proof, old.size, old.root, newest.size, newest.root)
+        tlog.check_consistency(proof, old.size, old.root, newest.size, new_root=newest.root)
     except (ProofRejected, Malformed):
         return False
     return True

@@ -55,7 +55,7 @@ def check_run_list(
         why = "the trust file names several keys of this log, and a list holds no hand-over"
         raise SignatureRejected(checkpoint.origin, f"{why}; pin the newest one only")
     leaf = leaf_of(entries[-1])
-    tlog.check_inclusion(proven.hashes, leaf, proven.index, checkpoint.size, checkpoint.root)
+    tlog.check_inclusion(proven.hashes, leaf, proven.index, checkpoint.size, root=checkpoint.root)
     start, names, since = _read_names(entries, kinds, checkpoint.origin)
     return ProvenRuns(
         origin=checkpoint.origin,

@@ -235,7 +235,7 @@ def climb_to_roots(
 def check_inclusion(nodes: list[bytes], leaf: bytes, index: int, tree: BundleCheckpoint) -> None:
     """Check that a tree has this leaf at this index (RFC 9162 section 2.1.3.2)."""
     require(index < tree.size, f"entry {index} is beyond the tree of size {tree.size}")
-    _, root = climb_to_roots(nodes, leaf, leaf, index, tree.size - 1)
+    _, root = climb_to_roots(nodes, leaf, leaf, index, sn=tree.size - 1)
     require(root == tree.root, f"entry {index} is not in the tree of size {tree.size}")
 
 
@@ -253,7 +253,7 @@ def check_consistency(nodes: list[bytes], old: BundleCheckpoint, new: BundleChec
     # A tree of 2^k entries is a node of every larger one, and the proof begins above it.
     path = nodes if fn else [old.root, *nodes]
     require(path, why)
-    require(climb_to_roots(path[1:], path[0], path[0], fn, sn) == (old.root, new.root), why)
+    require(climb_to_roots(path[1:], path[0], path[0], fn, sn=sn) == (old.root, new.root), why)
 
 
 # == Keys and signed notes: C2SP signed-note ===================================================

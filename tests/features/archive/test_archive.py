@@ -84,7 +84,7 @@ def record(
 
     def note(step: str, *parents: Hash) -> Draft:
         body = Attachment("text", text_content(f"{text} {run} {step}"), "text/plain")
-        return Draft(step, "tester", NoteFacts(), parents, (body,))
+        return Draft(step, actor="tester", facts=NoteFacts(), parents=parents, bodies=(body,))
 
     main = ledger.open_run(run, "tester", *first)
     (entry,) = main.append(note("begin"))

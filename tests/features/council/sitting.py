@@ -360,7 +360,12 @@ def as_scripted(moves: dict[str, tuple[ScriptStep, ...]]) -> Callable[[AgentTurn
             )
             if move.fail:
                 result = TurnResult(
-                    asked.name, TurnStatus.FAILED, output, Outcome.FAILED, Why.ERROR, move.fail
+                    asked.name,
+                    fate=TurnStatus.FAILED,
+                    output=output,
+                    outcome=Outcome.FAILED,
+                    why=Why.ERROR,
+                    code=move.fail,
                 )
             else:
                 result = heard_as(asked, output)

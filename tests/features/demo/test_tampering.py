@@ -82,7 +82,13 @@ def everything(scene: TamperScene) -> object:
 def settings_in(folder: Path, database: str | None = None) -> Settings:
     """Return the settings of a ledger that has a folder for itself."""
     data = folder / "ledger"
-    return Settings(data, folder / "state", data / "log.key", fresh_origin(), database)
+    return Settings(
+        data,
+        state=folder / "state",
+        key_file=data / "log.key",
+        origin=fresh_origin(),
+        database=database,
+    )
 
 
 @pytest.fixture(scope="module")

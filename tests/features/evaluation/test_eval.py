@@ -143,7 +143,7 @@ def test_a_report_that_does_not_follow_from_the_record_is_refused(user: Terminal
     with Forum(settings) as forum:
         play, other = played["plays"][:2]
         opened = kinds.EvalOpenFacts(3, 1, ("echo",))
-        forged = kinds.EvalPlayFacts(1, "echo", 1, play["run"], 0)
+        forged = kinds.EvalPlayFacts(1, configuration="echo", repeat=1, run=play["run"], quality=0)
         record = EvaluationOperations(forum).begin(
             (user.folder / "cases.jsonl").read_bytes(), opened
         )
@@ -152,7 +152,11 @@ def test_a_report_that_does_not_follow_from_the_record_is_refused(user: Terminal
         record.close(evaluation.build_report(record.run, opened, [worse]), Outcome.OK)
         close = leaf_of(forum.store.last_entry(other["run"], MAIN_STRAND) or b"")
         facts = kinds.ScoreFacts(
-            play["run"], kinds.ScoreSubject.RUN, "quality", 1000, kinds.Scorer.PROGRAM
+            play["run"],
+            subject=kinds.ScoreSubject.RUN,
+            name="quality",
+            value=1000,
+            by=kinds.Scorer.PROGRAM,
         )
         draft = Draft("score/forged", "operator", facts, (close,))
         forum.ledger.append_log_entry(draft, kinds.score_strand(play["run"]))

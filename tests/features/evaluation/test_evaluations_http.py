@@ -41,7 +41,12 @@ def test_evaluations_are_listed_page_by_page_and_runs_are_not(tmp_path: Path) ->
     with lone_hall(tmp_path, operator=True) as (forum, client):
         report = play(forum)
         given_up = EvaluationOperations(forum).begin(b"{}", kinds.EvalOpenFacts(9, 2, ("one",)))
-        given_up.add_play(kinds.EvalPlayFacts(1, "one", 1, report.plays[0].run, 0), ())
+        given_up.add_play(
+            kinds.EvalPlayFacts(
+                1, configuration="one", repeat=1, run=report.plays[0].run, quality=0
+            ),
+            (),
+        )
         first = client.get(EVALUATIONS, params={"limit": 1}).json()
         second = client.get(EVALUATIONS, params={"limit": 1, "cursor": first["next"]}).json()
         runs = {line["run"] for line in client.get("/api/v1/runs").json()["runs"]}
@@ -95,7 +100,7 @@ def forge(forum: Forum, run: str) -> str:
     opened = kinds.EvalOpenFacts(2, 1, ("one",))
     cases = b"".join(msgspec.json.encode(case) + b"\n" for case in CASES)
     record = EvaluationOperations(forum).begin(cases, opened)
-    facts = kinds.EvalPlayFacts(1, "one", 1, run, 0)
+    facts = kinds.EvalPlayFacts(1, configuration="one", repeat=1, run=run, quality=0)
     record.add_play(facts, ())
     plays = []
     if run != "nothing":

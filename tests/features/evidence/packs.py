@@ -182,7 +182,7 @@ def _add_gate(world: Audited, run: str) -> None:
     gate = world.ledger.open_strand(run, "gate/plan")
     shown = Attachment("shown", text_content("the plan"))
     opened = GateOpenFacts("plan", 60_000, Answer.REJECT)
-    gate.append(Draft("open", "engine", opened, _head(main), (shown,)))
+    gate.append(Draft("open", actor="engine", facts=opened, parents=_head(main), bodies=(shown,)))
     world.now += 90 * SECOND
     decision = GateDecisionByFacts(Answer.APPROVE, sha256(b"the plan").hexdigest(), Authority.KEY)
     gate.append(Draft("decide", "carol", decision))
@@ -213,7 +213,9 @@ def _add_oversight(world: Audited) -> None:
     _record(world, "reviews", review)
     known = world.now - 60 * SECOND
     severity = IncidentSeverity.HIGH
-    opened = IncidentOpenFacts("1f2e3d4c", severity, Authority.OPERATOR, known, ("run-gate",))
+    opened = IncidentOpenFacts(
+        "1f2e3d4c", severity, by=Authority.OPERATOR, known=known, runs=("run-gate",)
+    )
     _record(world, "incidents", opened)
     _record(world, "incidents", IncidentCloseFacts("1f2e3d4c", Authority.OPERATOR))
     _record(world, "retention", kinds.RetentionFacts("call/prompt", 90 * 86_400))
@@ -249,7 +251,7 @@ def compute(world: Audited, arguments: Arguments) -> tuple[Files, PackReport]:
         part = gather_part(reader, KINDS, world.policy, arguments)
         report = make_report(part, arguments, maps, world.policy)
         key = world.attestation_key.verifier()
-        contents = PackContents(part, report, world.policy, key, EXTRAS)
+        contents = PackContents(part, report, world.policy, key, extras=EXTRAS)
         return collect_files(reader, KINDS, contents), report
 
 
@@ -266,7 +268,9 @@ def make_old(
         check = check_log_part(part, KINDS, Trust(policy=policy), arguments)
         report = make_report(part, arguments, maps, record_check(check))
         key = world.attestation_key.verifier()
-        files = collect_files(reader, KINDS, PackContents(part, report, world.policy, key, EXTRAS))
+        files = collect_files(
+            reader, KINDS, PackContents(part, report, world.policy, key, extras=EXTRAS)
+        )
     files[pack_file.POLICY] = policy.encode()
     files[pack_file.PAGE] = draw_old_page(report).encode()
     return PackBytes(seal_old(world, files, report))

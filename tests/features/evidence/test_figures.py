@@ -28,7 +28,15 @@ class Written:
 
     def add(self, at: float, run: str, kind: str, strand: str = "main", **facts: Any) -> None:  # noqa: ANN401
         """Add an entry at a time in days."""
-        entry = PartEntry(run, strand, 0, int(at * DAY), facts.pop("actor", "x"), kind, facts)
+        entry = PartEntry(
+            run,
+            strand,
+            n=0,
+            ts=int(at * DAY),
+            actor=facts.pop("actor", "x"),
+            kind=kind,
+            facts=facts,
+        )
         self.tally.add(self.size, entry)
         self.size += 1
 
@@ -151,7 +159,16 @@ def test_only_entries_of_the_period_count() -> None:
 
 def test_many_groups_are_joined_and_nothing_is_lost() -> None:
     """Programs name models as they like; the sum of the groups is the figure."""
-    query = Query("q", "q", "s", Over.ENTRIES, ("k/1",), measure=Measure.SUM, of="n", by=("m",))
+    query = Query(
+        "q",
+        title="q",
+        section="s",
+        over=Over.ENTRIES,
+        kinds=("k/1",),
+        measure=Measure.SUM,
+        of="n",
+        by=("m",),
+    )
     log = Written(*QUERIES, query)
     for number in range(MAX_GROUPS + 10):
         log.add(11, "log", "k/1", n=number, m=f"m{number}")
@@ -167,7 +184,9 @@ def test_many_groups_are_joined_and_nothing_is_lost() -> None:
 def test_an_absent_member_is_empty(negated: bool, expected: int) -> None:  # noqa: FBT001
     """Facts with their default are not written."""
     where = (Condition("next", ("",), negated=negated),)
-    log = Written(*QUERIES, Query("q", "q", "s", Over.ENTRIES, ("v/1",), where))
+    log = Written(
+        *QUERIES, Query("q", title="q", section="s", over=Over.ENTRIES, kinds=("v/1",), where=where)
+    )
     log.add(11, "log", "v/1")
     log.add(11, "log", "v/1", next="retry")
     log.add(11, "log", "v/1", next="accept")

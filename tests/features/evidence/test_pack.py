@@ -557,7 +557,9 @@ def test_texts_of_others_stay_text(tmp_path: Path) -> None:
     world.at(1, 10)
     body = Attachment("text", text_content("x"))
     run = "<script>alert(1)"
-    world.ledger.record_run(run, "=1+1", Draft("note", "=1+1", NoteFacts(), (), (body,)))
+    world.ledger.record_run(
+        run, "=1+1", Draft("note", actor="=1+1", facts=NoteFacts(), parents=(), bodies=(body,))
+    )
     world.settle_at(3, 0)
 
     data = make(world, period(1, 3, maps=(), sample=1))
@@ -672,7 +674,7 @@ def erase_under_hold(folder: Path) -> Audited:
     world.at(0, 10)
     main = world.ledger.open_run("secret-deal", "alice")
     body = Attachment("text", text_content("we knew"))
-    main.append(Draft("note", "alice", NoteFacts(), (), (body,)))
+    main.append(Draft("note", actor="alice", facts=NoteFacts(), parents=(), bodies=(body,)))
     world.ledger.close_run(main, "alice", kinds.Outcome.OK)
     world.settle_at(0, 60)
     world.at(1, 10)

@@ -87,7 +87,9 @@ def invent_witnesses(world: Audited, arguments: Arguments) -> bytes:
         maps = [shipped_maps()[name] for name in arguments.maps]
         report = make_report(part, arguments, maps, policy)
         key = world.attestation_key.verifier()
-        files = collect_files(reader, KINDS, PackContents(part, report, world.policy, key, EXTRAS))
+        files = collect_files(
+            reader, KINDS, PackContents(part, report, world.policy, key, extras=EXTRAS)
+        )
     files[pack_file.POLICY] = policy.encode()
     return pack_file.seal_pack(world.key.name, files, report, world.attestation_key)
 

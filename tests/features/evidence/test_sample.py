@@ -360,7 +360,9 @@ def test_an_invented_witness_is_named_as_unknown(tmp_path: Path) -> None:
         part = msgspec.structs.replace(part, end=cosigned.encode())
         report = make_report(part, ASKED, [], world.policy)
         key = world.attestation_key.verifier()
-        files = collect_files(reader, KINDS, PackContents(part, report, world.policy, key, EXTRAS))
+        files = collect_files(
+            reader, KINDS, PackContents(part, report, world.policy, key, extras=EXTRAS)
+        )
     data = pack_file.seal_pack(world.key.name, files, report, world.attestation_key)
 
     assert seed_lines(data, trust) == {SEED_OF_UNKNOWN_WITNESSES}

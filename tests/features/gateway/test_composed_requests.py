@@ -191,10 +191,10 @@ def test_a_member_of_the_query_is_listed_or_refused_by_name(name: str) -> None:
     query = encode_query({name: "1"})[1:].encode()
     route = find_route(ApiProvider.OPENAI, "POST", "/chat/completions")
     listed = name in ("beta", "api-version")
-    if refusal_of(lambda: compose_query(query, route, "POST", AllowedNames(), b"")):
+    if refusal_of(lambda: compose_query(query, route, "POST", AllowedNames(), token=b"")):
         assert not listed
         allowed = AllowedNames(frozenset({f"query:{name}"}))
-        assert compose_query(query, route, "POST", allowed, b"") == {name: "1"}
+        assert compose_query(query, route, "POST", allowed, token=b"") == {name: "1"}
     else:
         assert listed
 

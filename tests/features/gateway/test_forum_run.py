@@ -83,7 +83,7 @@ def test_calls_of_a_killed_gateway_are_recorded_as_lost(terminal: Terminal, tmp_
     chance = random.Random(11)
     with local_provider(log, seed=5) as url:
         for _ in range(kills):
-            kill_at_random(terminal, url, chance, "0.02", log)
+            kill_at_random(terminal, url, chance, "0.02", log=log)
     # Any command that opens the ledger finds what is left.
     completed = terminal.type("runs")
     calls, billed = read_log(log)
@@ -383,7 +383,7 @@ def test_amounts_are_in_the_singular_too() -> None:
     """One call is no calls."""
     amounts = [("calls", 1), ("tokens", 2), ("usd", NANO)]
     assert [format_amount(*amount) for amount in amounts] == ["1 call", "2 tokens", "$1"]
-    reached = CapReached("key ci", "day", "calls", (1, 1, 1), 60)
+    reached = CapReached("key ci", per="day", limit="calls", amounts=(1, 1, 1), seconds=60)
     assert "1 calls" not in str(reached)
 
 

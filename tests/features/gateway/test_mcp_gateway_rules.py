@@ -356,7 +356,7 @@ def test_a_fault_at_any_step_of_the_gateway_lets_no_call_through(user: Terminal,
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}}
     for fault in each_fault(*GATEWAY_MODULES, once_each=True):
         with Forum(load_settings(user.folder, user.environment)) as forum:
-            told = asyncio.run(_relay(forum, rules, [call], fault, user.folder / "pin"))
+            told = asyncio.run(_relay(forum, rules, [call], fault, pin=user.folder / "pin"))
         arrived = [message for message in told if message["method"] == "tools/call"]
         assert not arrived or tool == "add", fault.place
         if arrived:
@@ -400,7 +400,9 @@ async def _relay(
         suppress(MemoryError),
         forum.reports.open_session("mcp test", source) as session,
     ):
-        gateway = McpGateway(session, rules, "test", ToolPin(pin, "test"), lambda _: None)
+        gateway = McpGateway(
+            session, rules, server_name="test", pin=ToolPin(pin, "test"), notify=lambda _: None
+        )
         for message in messages:
             client.feed_data(json.dumps(message).encode() + b"\n")
         with fault, suppress(MemoryError, TimeoutError):

@@ -100,7 +100,7 @@ def test_no_other_kind_is_ever_worth_a_look(facts: Facts) -> None:
 def test_incidents_open_once_and_close_once() -> None:
     """The first entry of each counts, and a close without an opening opens nothing."""
     low, high = (
-        IncidentOpenFacts("a", severity, Authority.OPERATOR, 5, ("r",))
+        IncidentOpenFacts("a", severity, by=Authority.OPERATOR, known=5, runs=("r",))
         for severity in (IncidentSeverity.LOW, IncidentSeverity.HIGH)
     )
     close = IncidentCloseFacts("a", Authority.OPERATOR)

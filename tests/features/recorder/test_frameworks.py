@@ -82,7 +82,7 @@ def guide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         timeout=600,
     )
     printed, _, refused = done.stdout.partition("refused")
-    return GuideRun(framework, folder, printed, refused, done.stderr)
+    return GuideRun(framework, folder, printed, refused, trouble=done.stderr)
 
 
 @pytest.mark.slow

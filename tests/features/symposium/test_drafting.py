@@ -60,7 +60,9 @@ def test_whoever_is_drafted_can_sit(
 ) -> None:
     """Nobody is taken for another one, each has an agent, and no cap is above what was wished."""
     wished = RunBudget(usd, tokens, milliseconds=milliseconds)
-    draft = draft_symposium("s-1", "Is it?", [named(n) for n in names], agents, 3, wished)
+    draft = draft_symposium(
+        "s-1", "Is it?", [named(n) for n in names], agents, rounds=3, budget=wished
+    )
     panel = seat_symposium(draft, AGENTS)
 
     config = read_config(panel.config)

@@ -68,7 +68,16 @@ def test_a_value_that_is_no_identifier_is_left_out(text: str) -> None:
 def test_an_endpoint_that_is_away_costs_spans_only(caplog: pytest.LogCaptureFixture) -> None:
     """They are dropped beyond a number, and the log says so once."""
     sender = SpanSender("log", PushTarget("http://127.0.0.1:9"))
-    span = FinishedSpan(SpanName.RUN, b"t" * 16, b"s" * 8, b"", 1, 2, {}, "")
+    span = FinishedSpan(
+        SpanName.RUN,
+        trace_id=b"t" * 16,
+        span_id=b"s" * 8,
+        parent_id=b"",
+        begun=1,
+        ended=2,
+        attributes={},
+        error="",
+    )
     for _ in range(MAX_WAITING_SPANS + 10):
         sender.add(span)
     with sender.running():

@@ -34,16 +34,20 @@ class Audited:
         self.reports: list[AuditReport] = []
         source = LedgerAddress("", file=str(self.path))
         self.auditor = LogAuditor(
-            self.folder, [source], KINDS, lambda: self.world.now, self.reports.append
+            self.folder,
+            sources=[source],
+            kinds=KINDS,
+            clock=lambda: self.world.now,
+            report=self.reports.append,
         )
         key, logs = self.world.key, {self.world.key.name: (self.world.key.verifier(),)}
         memory = Kept()
         self.witness = Witness(
             witness_key(AUDITOR),
-            lambda: logs,
-            lambda _: memory,
-            lambda: self.world.now,
-            audit_with(self.auditor),
+            logs=lambda: logs,
+            memory=lambda _: memory,
+            clock=lambda: self.world.now,
+            audit=audit_with(self.auditor),
         )
         self.world.policy = policy_of(key, witness_key(PLAIN), witness_key(AUDITOR))
         self.plain = Trust(policy=policy_of(key, witness_key(PLAIN)))
@@ -61,7 +65,9 @@ class Audited:
         """Export a run."""
         with self.world.store.snapshot() as reader:
             policy = self.world.policy
-            return gather_bundle(reader, LEDGER_KINDS, run, policy, b"# verify.py\n").encode()
+            return gather_bundle(
+                reader, LEDGER_KINDS, run, policy, verifier=b"# verify.py\n"
+            ).encode()
 
     def forget(self, run: str) -> None:
         """Free the positions of a run, as its owner can: its entries stay in the tree."""

@@ -165,7 +165,7 @@ def test_a_lie_leaves_the_checkpoint_as_it_was(world: World, lie: bytes) -> None
 def keeping(world: World, url: str) -> Iterator[None]:
     """Keep a log with a witness at this address."""
     client = WitnessClient(REMOTE, http_sender(REMOTE, url))
-    publisher = Publisher(world.store, world.key, world.guard, world.policy, [client])
+    publisher = Publisher(world.store, world.key, world.guard, world.policy, cosigners=[client])
     keeper = PublisherLoop(world.store, Sequencer(world.store), publisher)
     try:
         yield

@@ -172,11 +172,15 @@ class Shapes:
 
     def _short_of_calls(self) -> Shape:
         budget = RunBudget(usd=10_000, calls=3)
-        return self._shape("short of calls", _chain(5), self._policy(), Outcome.DENIED, budget)
+        return self._shape(
+            "short of calls", _chain(5), self._policy(), Outcome.DENIED, budget=budget
+        )
 
     def _short_of_time(self) -> Shape:
         budget = RunBudget(milliseconds=1500)
-        shape = self._shape("short of time", _chain(12), self._policy(), Outcome.TIMEOUT, budget)
+        shape = self._shape(
+            "short of time", _chain(12), self._policy(), Outcome.TIMEOUT, budget=budget
+        )
         return Shape(shape.name, shape.order, shape.ends | {Outcome.OK})
 
     def _cancelled(self) -> Shape:

@@ -5,7 +5,19 @@ from forum.feature import Feature, FeatureCommand
 FEATURE = Feature(
     "backup",
     commands=(
-        FeatureCommand("backup", "backup.cli:backup", "Serve", "db", "Copy the ledger"),
-        FeatureCommand("restore", "backup.cli:restore", "Serve", "db", "Restore a backup"),
+        FeatureCommand(
+            "backup",
+            function="backup.cli:backup",
+            group="Serve",
+            after="db",
+            summary="Copy the ledger",
+        ),
+        FeatureCommand(
+            "restore",
+            function="backup.cli:restore",
+            group="Serve",
+            after="db",
+            summary="Restore a backup",
+        ),
     ),
 )

@@ -327,7 +327,9 @@ def _is_continued(reader: TreeReader, head: TreeHead, checkpoint: tlog.Checkpoin
         return False
     try:
         proof = tlog.prove_consistency(tlog.TreeView(head.size, reader.read_tile), checkpoint.size)
-        tlog.check_consistency(proof, checkpoint.size, checkpoint.root, head.size, head.root)
+        tlog.check_consistency(
+            proof, checkpoint.size, checkpoint.root, head.size, new_root=head.root
+        )
     except (errors.ProofRejected, errors.Malformed):
         return False
     return True

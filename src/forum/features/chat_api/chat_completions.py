@@ -193,8 +193,8 @@ def _usage(usage: run_stream.CompletionUsage) -> UsageForm:
 
 
 CHAT = Endpoint(
-    "POST", "/v1/chat/completions", "openai_chat", frozenset({Scope.SUBMIT}),
-    "Answer a conversation, as OpenAI's chat completions do", create_chat_completion,
+    "POST", path="/v1/chat/completions", name="openai_chat", scopes=frozenset({Scope.SUBMIT}),
+    summary="Answer a conversation, as OpenAI's chat completions do", handle=create_chat_completion,
     reply=Completion, other_types=(EVENT_STREAM,), body=ChatAsk, idempotent=True, tag="openai",
     problems=(ProblemType.NOT_FOUND, ProblemType.GONE), voice=openai_error_response,
     seconds=run_stream.ENDPOINT_TIMEOUT_S,

@@ -127,13 +127,13 @@ _MODEL_SCOPES = READERS | {Scope.SUBMIT}
 
 MODELS = (
     Endpoint(
-        "GET", "/v1/models", "openai_models", _MODEL_SCOPES,
-        "List what chat clients can choose as a model", list_models,
+        "GET", path="/v1/models", name="openai_models", scopes=_MODEL_SCOPES,
+        summary="List what chat clients can choose as a model", handle=list_models,
         reply=ChoicesForm, tag="openai", voice=openai_error_response,
     ),
     Endpoint(
-        "GET", "/v1/models/{model:path}", "openai_model", _MODEL_SCOPES,
-        "Tell what a model is", get_model,
+        "GET", path="/v1/models/{model:path}", name="openai_model", scopes=_MODEL_SCOPES,
+        summary="Tell what a model is", handle=get_model,
         reply=ChoiceForm, tag="openai", voice=openai_error_response,
     ),
 )  # fmt: skip

@@ -219,8 +219,8 @@ class ResponsesFormat(http_responses.AnswerFormat):
 
 
 RESPONSES = Endpoint(
-    "POST", "/v1/responses", "openai_responses", frozenset({Scope.SUBMIT}),
-    "Answer a request, as OpenAI's responses do", create_response,
+    "POST", path="/v1/responses", name="openai_responses", scopes=frozenset({Scope.SUBMIT}),
+    summary="Answer a request, as OpenAI's responses do", handle=create_response,
     reply=ResponseForm, other_types=(EVENT_STREAM,), body=ResponsesAsk, idempotent=True,
     tag="openai",
     problems=(ProblemType.NOT_FOUND, ProblemType.GONE), voice=openai_error_response,

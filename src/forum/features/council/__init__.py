@@ -23,7 +23,11 @@ FEATURE = Feature(
     tools="council.mcp:TOOLS",
     commands=(
         FeatureCommand(
-            "deliberate", "council.cli:deliberate", "Work", "submit", "Ask a panel of agents"
+            "deliberate",
+            function="council.cli:deliberate",
+            group="Work",
+            after="submit",
+            summary="Ask a panel of agents",
         ),
     ),
 )

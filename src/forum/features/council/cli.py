@@ -294,7 +294,7 @@ def ask(
             council,
             agents,
             limits,
-            common_options.current_settings(),
+            settings=common_options.current_settings(),
         )
         _run_session(replace(request, about=subject), None, how)
         return
@@ -305,7 +305,9 @@ def ask(
             "forum deliberate export RUN --output DIR"
         )
     subject = _read_subject(panel_options.about)
-    request = _symposium_run_request(question, panel_options, files, agents, limits, subject)
+    request = _symposium_run_request(
+        question, panel_options, files, agents, limits=limits, subject=subject
+    )
     request = replace(request, about=subject)
     with _reserved_folder(files.output, request.policy) as folder:
         _run_session(request, folder, how)
@@ -363,7 +365,7 @@ def _symposium_run_request(
         # default agent, too.
         agents = replace(agents, script=None)
     return submit_options.panel_run_request(
-        problem, panel, agents, limits, common_options.current_settings(), played
+        problem, panel, agents, limits, settings=common_options.current_settings(), played=played
     )
 
 

@@ -160,20 +160,22 @@ def _scripted_request(caller: McpCaller, ask: DeliberateAsk, form: requests.AskF
 
 TOOLS: Sequence[ToolDeclaration] = (
     ToolDeclaration(
-        "deliberate", "Have a panel deliberate",
-        "Put a question to a panel of agents: they answer independently and sealed, exchange "
+        "deliberate", title="Have a panel deliberate",
+        about="Put a question to a panel of agents: they answer independently and sealed, exchange "
         "anonymously where they differ, and code counts the votes (`council`); or personas take "
         "turns by the open protocol `symposium`. Tells the answer, the minority and its best "
         "argument. Without limits of yours, a symposium has $5 and 30 minutes. Waits and goes on "
         "as `submit` does.",
-        frozenset({Scope.SUBMIT}), DeliberateAsk, results.DeliberatedForm, deliberate,
-        ToolHints(destroys=True, open_world=True), after="submit",
+        scopes=frozenset({Scope.SUBMIT}), takes=DeliberateAsk, gives=results.DeliberatedForm,
+        do=deliberate,
+        hints=ToolHints(destroys=True, open_world=True), after="submit",
     ),
     ToolDeclaration(
-        "list_personas", "List personas",
-        "List the personas that come with Forum, by the names that `deliberate` takes.",
-        frozenset({Scope.READ, Scope.AUDIT, Scope.SUBMIT}), arguments.Nothing, PersonasForm,
-        list_personas,
-        ToolHints(reads_only=True, idempotent=True), after="generate_persona",
+        "list_personas", title="List personas",
+        about="List the personas that come with Forum, by the names that `deliberate` takes.",
+        scopes=frozenset({Scope.READ, Scope.AUDIT, Scope.SUBMIT}), takes=arguments.Nothing,
+        gives=PersonasForm,
+        do=list_personas,
+        hints=ToolHints(reads_only=True, idempotent=True), after="generate_persona",
     ),
 )  # fmt: skip

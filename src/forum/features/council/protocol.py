@@ -227,7 +227,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
             view = self._seat_view(seat)
             claims = tuple(claim.id for claim in view.claims)
             askers = tuple(label for label, ballot in view.peers.items() if ballot.question)
-            rules = BallotRules(options, claims, askers, room, any_blocker)
+            rules = BallotRules(options, claims, peers=askers, room=room, any_blocker=any_blocker)
             prompt = council_prompts.exchange_prompt(self.question, options, view)
         facts = council_kinds.BallotFacts(seat, self.round)
         return steps.AgentTurn(

@@ -4,6 +4,14 @@ from forum.feature import Feature, FeatureCommand
 
 FEATURE = Feature(
     "dashboard",
-    commands=(FeatureCommand("up", "dashboard.cli:up", "Serve", "", "Serve the dashboard"),),
+    commands=(
+        FeatureCommand(
+            "up",
+            function="dashboard.cli:up",
+            group="Serve",
+            after="",
+            summary="Serve the dashboard",
+        ),
+    ),
     server="dashboard.http:DashboardExtension",
 )

@@ -173,4 +173,6 @@ def serve_and_work(  # noqa: PLR0913  what a command may choose
                 )
             return prints_sign_in
 
-        run_server(config, at, log_line, [*load_extensions(config), sign_in], let_person_in)
+        run_server(
+            config, at, log_line, [*load_extensions(config), sign_in], on_start=let_person_in
+        )

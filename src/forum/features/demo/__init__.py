@@ -8,5 +8,9 @@ from forum.feature import Feature, FeatureCommand
 
 FEATURE = Feature(
     "demo",
-    commands=(FeatureCommand("demo", "demo.cli:demo", "Start", "", "See what Forum does"),),
+    commands=(
+        FeatureCommand(
+            "demo", function="demo.cli:demo", group="Start", after="", summary="See what Forum does"
+        ),
+    ),
 )

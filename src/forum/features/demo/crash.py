@@ -82,7 +82,7 @@ def run_crash_demo(home: Path, tell: Callable[[str], None]) -> CrashDemoResult:
         forum.keys.initialise()
         run = forum.runs.submit(_build_run_request(home))
         tell(f"accepted: run {run}, 6 tasks, 4 agents, a cap of ${BUDGET_NANO_USD / NANO_USD:.2f}")
-        kills = _kill_twice(forum, run, home, environ, tell)
+        kills = _kill_twice(forum, run, home, environ, tell=tell)
         forum.log.publish()
         tale = _read_result(forum, run, home, kills)
         tale.verified = forum.log.verify(forum.log.read_trust()).ok

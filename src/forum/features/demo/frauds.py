@@ -166,7 +166,9 @@ def _fraud(
     """Return a decorator that registers a fraud, with the findings that must detect it."""
 
     def register(play: Callable[[TamperScene], None]) -> Callable[[TamperScene], None]:
-        _cases.append(TamperCase(name, does, play, frozenset(map(str, by)), changes_schema))
+        _cases.append(
+            TamperCase(name, does, play, by=frozenset(map(str, by)), changes_schema=changes_schema)
+        )
         return play
 
     return register

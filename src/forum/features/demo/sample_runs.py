@@ -154,7 +154,9 @@ def _customers(reply: str, cents: int) -> RunRequest:
     policy = Policy(agents={"": agent})
     request = "Find twenty new customers in Austria."
     route = RouteDecision(RouteFacts("sales", Basis.GIVEN))
-    return RunRequest(request, Plan(tasks), policy, RunBudget(usd=cents * CENT), route)
+    return RunRequest(
+        request, plan=Plan(tasks), policy=policy, budget=RunBudget(usd=cents * CENT), route=route
+    )
 
 
 def _single_task(request: str) -> RunRequest:

@@ -5,7 +5,13 @@ from forum.feature import Feature, FeatureCommand
 FEATURE = Feature(
     "evaluation",
     commands=(
-        FeatureCommand("eval", "evaluation.cli:eval", "Work", "submit", "Compare agents on cases"),
+        FeatureCommand(
+            "eval",
+            function="evaluation.cli:eval",
+            group="Work",
+            after="submit",
+            summary="Compare agents on cases",
+        ),
     ),
     endpoints="evaluation.http:EVALUATIONS",
 )

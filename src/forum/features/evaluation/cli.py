@@ -217,7 +217,9 @@ class _EvalSetup:
         for request in {name: run_request for (_, name), run_request in orders.items()}.values():
             submit_options.reject_unusable_agents(request.policy, request.plan, here=True)
         return [
-            EvalJob(number, case, name, again, orders[number, name])
+            EvalJob(
+                number, case, configuration=name, repeat=again, run_request=orders[number, name]
+            )
             for again in range(1, repeat + 1)
             for number, case in enumerate(cases, 1)
             for name in self.names

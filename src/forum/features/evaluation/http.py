@@ -40,13 +40,14 @@ def get_evaluation(context: RequestContext) -> schemas.EvaluationForm:
 
 EVALUATIONS = (
     Endpoint(
-        "GET", "/api/v1/evaluations", "list_evaluations", READERS,
-        "List evaluations, the newest first", list_evaluations,
+        "GET", path="/api/v1/evaluations", name="list_evaluations", scopes=READERS,
+        summary="List evaluations, the newest first", handle=list_evaluations,
         reply=schemas.EvaluationsPage, query=EvaluationsAsk, tag="runs",
     ),
     Endpoint(
-        "GET", "/api/v1/evaluations/{run}", "get_evaluation", READERS,
-        "Read the report of an evaluation, computed anew where it is not too large",
-        get_evaluation, reply=schemas.EvaluationForm, problems=(ProblemType.GONE,), tag="runs",
+        "GET", path="/api/v1/evaluations/{run}", name="get_evaluation", scopes=READERS,
+        summary="Read the report of an evaluation, computed anew where it is not too large",
+        handle=get_evaluation, reply=schemas.EvaluationForm, problems=(ProblemType.GONE,),
+        tag="runs",
     ),
 )  # fmt: skip

@@ -86,7 +86,7 @@ def _plot(
         for t in ticks
     ]
     rows = [
-        _plot_row(name, estimate, place, _ROW * n + _ROW // 2, form)
+        _plot_row(name, estimate, place, _ROW * n + _ROW // 2, form=form)
         for n, (name, estimate) in enumerate(zip(names, estimates, strict=True))
     ]
     words = "; ".join(

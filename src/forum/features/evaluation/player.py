@@ -86,7 +86,7 @@ class EvalPlayer:
         with catch_stop_signals() as stop:
             self._play_jobs(record.add_play, stop)
         report = evaluation.build_report(
-            record.run, self.evaluation_facts, self._plays, self._unplayed, self._judge_use()
+            record.run, self.evaluation_facts, self._plays, self._unplayed, judge=self._judge_use()
         )
         record.close(report, Outcome.OK if stop.number is None else Outcome.CANCELLED)
         return report, stop.number
@@ -137,11 +137,11 @@ class EvalPlayer:
         job = active.job
         if active.played:
             reply = self._read_judge_reply(run, state)
-            self._record_play(job, active.played, reply, run, add_play)
+            self._record_play(job, active.played, reply, run, add_play=add_play)
             return
         answer = EvaluationOperations(self.forum).read_answer(run, state)
         if not (answer and job.case.reference and self._ask_judge(job, run, answer)):
-            self._record_play(job, run, None, "", add_play)
+            self._record_play(job, run, None, "", add_play=add_play)
 
     def _read_judge_reply(self, run: str, state: run_fold.Run) -> evaluation.JudgeReply | None:
         self._judging_usd += state.spent.usd

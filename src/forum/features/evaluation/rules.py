@@ -208,7 +208,7 @@ def _model_uses(state: run_fold.Run) -> tuple[ModelUse, ...]:
     uses: dict[str, ModelUse] = {}
     for call in (call for task in state.tasks.values() for call in task.calls):
         name = (call.replied.model if call.replied else "") or call.called.model
-        use = uses.get(name) or ModelUse(name, 0, 0, 0, 0)
+        use = uses.get(name) or ModelUse(name, calls=0, usd=0, tokens=0, milliseconds=0)
         uses[name] = ModelUse(
             model=name,
             calls=use.calls + call.spent.calls,
@@ -405,7 +405,9 @@ def _compare(first: Sequence[Play], second: Sequence[Play]) -> Comparison:
 
     names = first[0].configuration, second[0].configuration
     if not shared:
-        nothing = estimates.Estimate(0.0, None, None, 0, estimates.estimate_mean([0.0]).method)
+        nothing = estimates.Estimate(
+            0.0, low=None, high=None, cases=0, method=estimates.estimate_mean([0.0]).method
+        )
         return Comparison(*names, nothing, nothing, nothing, "no case was played by both")
     quality = estimates.estimate_difference(*pair(_quality))
     return Comparison(

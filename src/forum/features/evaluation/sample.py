@@ -68,7 +68,7 @@ def play_sample_evaluation(
         )
         for name, answers in _ANSWERS.items()
     }
-    return play_evaluation(forum, _CASES, agents, RunBudget(usd=5 * _NANO_PER_CENT), tell)
+    return play_evaluation(forum, _CASES, agents, RunBudget(usd=5 * _NANO_PER_CENT), tell=tell)
 
 
 def play_evaluation(
@@ -80,7 +80,13 @@ def play_evaluation(
 ) -> evaluation.EvalReport:
     """Play each case with each agent, whose n-th step answers the n-th case."""
     jobs = [
-        EvalJob(number, case, name, 1, _request(case, steps[number - 1], budget))
+        EvalJob(
+            number,
+            case,
+            configuration=name,
+            repeat=1,
+            run_request=_request(case, steps[number - 1], budget),
+        )
         for number, case in enumerate(cases, 1)
         for name, steps in agents.items()
     ]
@@ -103,4 +109,4 @@ def _request(case: evaluation.EvalCase, step: ScriptStep, budget: RunBudget) -> 
         return RunRequest(case.request, None, Policy(agents={"": agent}), budget)
     route = RouteDecision(kinds.RouteFacts(case.lane, kinds.Basis.GIVEN))
     policy = Policy(agents={"": agent}, lanes={case.lane: LaneBrief()})
-    return RunRequest(case.request, None, policy, budget, route)
+    return RunRequest(case.request, plan=None, policy=policy, budget=budget, route=route)

@@ -36,7 +36,7 @@ class EvaluationRecord:
         """Record the report and end the evaluation."""
         body = Attachment("report", BytesContent(msgspec.json.encode(report)), "application/json")
         facts = kinds.EvalReportFacts(len(report.plays), len(report.unplayed))
-        self._main.append(Draft("report", OPERATOR, facts, (), (body,)))
+        self._main.append(Draft("report", actor=OPERATOR, facts=facts, parents=(), bodies=(body,)))
         self._project.ledger.close_run(self._main, OPERATOR, outcome)
 
 
@@ -53,7 +53,7 @@ class EvaluationOperations:
         """
         run = new_run_id()
         body = Attachment("cases", BytesContent(cases), "application/x-ndjson")
-        opening = Draft("eval", OPERATOR, facts, (), (body,))
+        opening = Draft("eval", actor=OPERATOR, facts=facts, parents=(), bodies=(body,))
         main = self._project.ledger.open_run(run, OPERATOR, opening, new=True)
         return EvaluationRecord(self._project, run, main)
 
@@ -77,7 +77,7 @@ class EvaluationOperations:
         for _, entry in read_strand_entries(ledger, run, MAIN_STRAND, max(2, length - 2)):
             if isinstance(entry.facts, kinds.EvalReportFacts):
                 plays, unplayed = entry.facts.plays, entry.facts.unplayed
-        return ListedEvaluation(run, begun, ended, opened.facts, plays, unplayed)
+        return ListedEvaluation(run, begun, ended, opened.facts, plays=plays, unplayed=unplayed)
 
     def read_cases(self, run: str) -> tuple[evaluation.EvalCase, ...]:
         """Return the recorded cases of an evaluation; none if they were erased."""
@@ -138,7 +138,7 @@ class EvaluationOperations:
                 cases = evaluation.read_cases(content)
             elif isinstance(entry.facts, kinds.EvalPlayFacts):
                 plays.append(self._recompute_play(entry, cases))
-        return evaluation.build_report(run, opened, plays, recorded.unplayed, recorded.judge)
+        return evaluation.build_report(run, opened, plays, recorded.unplayed, judge=recorded.judge)
 
     def _recompute_play(
         self, entry: Entry[kinds.EvalPlayFacts], cases: tuple[evaluation.EvalCase, ...]

@@ -10,7 +10,11 @@ FEATURE = Feature(
     "evidence",
     commands=(
         FeatureCommand(
-            "evidence", "evidence.cli:evidence", "Prove", "verify", "Write an evidence pack"
+            "evidence",
+            function="evidence.cli:evidence",
+            group="Prove",
+            after="verify",
+            summary="Write an evidence pack",
         ),
     ),
     endpoints="evidence.http:EVIDENCE",

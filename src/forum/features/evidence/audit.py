@@ -298,7 +298,7 @@ class _PackAudit:
                 self._add(PackProblem.MAP_CHANGED, "maps", f"the pack holds {', '.join(named)}")
             queries = find_query_set(self._read_figure_ids())
             basis = self._check_as_maker(policy) if self._pack.is_old else policy
-            return make_report(self._part, self._arguments, maps, basis, queries)
+            return make_report(self._part, self._arguments, maps, basis, queries=queries)
         except Malformed as error:
             self._add(PackProblem.PACK_ALTERED, error.what, error.why)
             return None
@@ -558,7 +558,9 @@ class _PackAudit:
         if checkpoint.origin != self._pack.origin:
             raise Malformed(pack_file.KEY_PROOF, "it is of another log")
         leaf, index = tlog.hash_leaf(published.entry), published.proof.index
-        tlog.check_inclusion(published.proof.hashes, leaf, index, checkpoint.size, checkpoint.root)
+        tlog.check_inclusion(
+            published.proof.hashes, leaf, index, checkpoint.size, root=checkpoint.root
+        )
         if isinstance(facts, KeyAddV2Facts):
             self._check_key_signature(facts, index, keys)
         return key, index, isinstance(facts, KeyAddV2Facts)

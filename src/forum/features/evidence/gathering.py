@@ -175,7 +175,7 @@ def gather_part(
     Raises `NotYetSigned`, `TamperDetected`.
     """
     edges = [find_edge(reader, policy, at) for at in (arguments.since, arguments.until)]
-    end = find_end(reader, kinds, policy, arguments.until, edges[1])
+    end = find_end(reader, kinds, policy, arguments.until, edge=edges[1])
     if end is None:
         raise NotYetSigned("the period")
     size = tlog.parse_checkpoint(end).size
@@ -215,7 +215,9 @@ def collect_files(reader: LogReader, kinds: Kinds, contents: PackContents) -> di
     verifier = contents.extras["verify.py"]
     files = pack_file.part_files(part)
     for bundle in report.bundles:
-        gathered = gather_bundle(reader, kinds, bundle.run, policy, verifier, size=report.end.size)
+        gathered = gather_bundle(
+            reader, kinds, bundle.run, policy, verifier=verifier, size=report.end.size
+        )
         files[bundle.file] = gathered.encode()
     entry, proof = _prove_key(reader, kinds, contents.key, policy)
     times = CountedTimes(part, None if report.check else policy)

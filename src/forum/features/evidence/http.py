@@ -57,8 +57,9 @@ def create_evidence(context: endpoints.RequestContext) -> Response:
 
 EVIDENCE = (
     endpoints.Endpoint(
-        "POST", "/api/v1/evidence", "create_evidence", frozenset({Scope.AUDIT}),
-        "Take the evidence of a period or an incident along; that is recorded", create_evidence,
+        "POST", path="/api/v1/evidence", name="create_evidence", scopes=frozenset({Scope.AUDIT}),
+        summary="Take the evidence of a period or an incident along; that is recorded",
+        handle=create_evidence,
         reply=_ZIP, body=EvidenceAsk, tag="ledger", seconds=300.0,
         problems=(ProblemType.NOT_FOUND, ProblemType.NOT_SIGNED),
         example={"since": "2026-10-01", "until": "2026-11-01", "sample": 25},

@@ -63,7 +63,11 @@ class _LogPartAudit:
         # contain what is here if the roots agree, which `_check_trees` finds out.
         proves = self._check_trees()
         self._keys = LogKeys(
-            trust, part.origin, self._rotations, notes, lambda _rotation, _tree: proves
+            trust,
+            part.origin,
+            hand_overs=self._rotations,
+            notes=notes,
+            proves=lambda _rotation, _tree: proves,
         )
         self._trust = self._keys.trust
 
@@ -181,7 +185,7 @@ class _LogPartAudit:
                 "out, added or changed",
             )
         try:
-            tlog.check_consistency(part.consistency, size, root, end.size, end.root)
+            tlog.check_consistency(part.consistency, size, root, end.size, new_root=end.root)
         except ProofRejected as error:
             self._findings.add(report.Problem.PROOF_REJECTED, f"log/consistency: {error}")
         for detail, index in self._check_earlier(end):
@@ -207,7 +211,9 @@ class _LogPartAudit:
         for earlier in self._part.past:
             try:
                 old, end = map(tlog.parse_checkpoint, (earlier.note, self._part.end))
-                tlog.check_consistency(earlier.proof, old.size, old.root, end.size, end.root)
+                tlog.check_consistency(
+                    earlier.proof, old.size, old.root, end.size, new_root=end.root
+                )
             except (Malformed, ProofRejected) as error:
                 detail = f"log/past: {error}"
                 self._findings.add(report.Problem.HISTORY_REPLACED, detail)
@@ -224,7 +230,7 @@ class _LogPartAudit:
             try:
                 proof = tuple(tlog.Hash.from_base64(line) for line in earlier.proof)
                 leaf = tlog.hash_leaf(earlier.entry.encode())
-                tlog.check_inclusion(proof, leaf, earlier.index, end.size, end.root)
+                tlog.check_inclusion(proof, leaf, earlier.index, end.size, root=end.root)
             except (ProofRejected, Malformed) as error:
                 yield f"log/earlier.jsonl: {error}", earlier.index
 

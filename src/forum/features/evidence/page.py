@@ -245,14 +245,14 @@ def draw_page(check: ReaderCheck, report: PackReport | None) -> str:
     parts += _verdict(check, report, tone, verdict)
     parts += _body(report, check) if report else []
     origin = check.origin or "an unreadable pack"
-    return _render(origin, span, parts, _VERDICT_STYLE, " ".join(marks))
+    return _render(origin, span, parts, _VERDICT_STYLE, mark=" ".join(marks))
 
 
 def draw_old_page(report: PackReport) -> str:
     """Return the page that a pack of release 0.2 must hold, byte by byte."""
     mark = _mark_text(report) if report.unreviewed else ""
     span = f"{report.since[:10]} to {report.until[:10]}"
-    page = _render(report.origin, span, [*_introduce(report), *_body(report, None)], "", mark)
+    page = _render(report.origin, span, [*_introduce(report), *_body(report, None)], "", mark=mark)
     # That release neither revealed nor isolated texts; in a text, this element would be escaped.
     return page.replace("<bdi>", "").replace("</bdi>", "")
 
@@ -537,7 +537,7 @@ def _charts(report: PackReport, figures: dict[str, Figure]) -> Iterator[str]:
         labels = partial(format_value, unit=figure.unit)
         # The median of several days cannot be computed from those of each; the longest is shown.
         combine = max if figure.unit is Unit.SECONDS else sum
-        chart = draw_bars(title, days, layers, labels, combine)
+        chart = draw_bars(title, days, layers, labels, combine=combine)
         legend = draw_legend(layers) if len(figure.query.by) > 1 else ""
         heading = f"<figcaption><h3>{escape(title)}</h3></figcaption>"
         yield f'<figure data-row="{figure_id}">{heading}{legend}{chart}</figure>'

@@ -162,7 +162,9 @@ class EvidenceOperations:
         }
         with self._project.open_reader() as reader:
             contents = gathering.collect_files(
-                reader, KINDS, gathering.PackContents(part, report, policy, key.verifier(), extras)
+                reader,
+                KINDS,
+                gathering.PackContents(part, report, policy, key=key.verifier(), extras=extras),
             )
         return EvidencePack(pack_file.seal_pack(part.origin, contents, report, key), report)
 
@@ -177,7 +179,7 @@ class EvidenceOperations:
     def _find_end(self, until: int, policy: tlog.WitnessPolicy) -> bytes | None:
         with self._project.open_reader() as reader:
             return gathering.find_end(
-                reader, KINDS, policy, until, gathering.find_edge(reader, policy, until)
+                reader, KINDS, policy, until, edge=gathering.find_edge(reader, policy, until)
             )
 
     def _publish_exports(self, runs: Sequence[str], actor: str, patience: float) -> None:

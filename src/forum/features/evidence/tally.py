@@ -343,7 +343,9 @@ class PeriodTally:
         is_listed = entry.ts >= self._period.since or entry.kind in LASTING
         if is_listed and len(events) < MAX_EVENTS:
             words = describe_event(entry.kind, facts)
-            events.append(LogEvent(index, entry.ts, section, entry.kind, entry.actor, words))
+            events.append(
+                LogEvent(index, entry.ts, section, entry.kind, actor=entry.actor, words=words)
+            )
 
     def _add_to_access(self, index: int, entry: PartEntry) -> None:
         facts, key = entry.facts, str(entry.facts.get("key", ""))

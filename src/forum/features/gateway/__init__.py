@@ -4,7 +4,15 @@ from forum.feature import Feature, FeatureCommand
 
 FEATURE = Feature(
     "gateway",
-    commands=(FeatureCommand("run", "gateway.cli:run", "Work", "", "Cap and record an agent"),),
+    commands=(
+        FeatureCommand(
+            "run",
+            function="gateway.cli:run",
+            group="Work",
+            after="",
+            summary="Cap and record an agent",
+        ),
+    ),
     sections=(("gateway", "gateway.section:GatewaySection"),),
     server="gateway.http:GatewayExtension",
     subcommands=(("mcp", "gateway.mcp_relay_cli:gateway"),),

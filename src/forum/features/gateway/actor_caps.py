@@ -33,7 +33,7 @@ class ActorCaps:
 
         def commit(charges: tuple[BudgetSliceCharge, ...]) -> ReportedRunWriter:
             ledger = self.forum.ledger
-            return open_reported_run(ledger, run, name, source, charges, actor=actor)
+            return open_reported_run(ledger, run, name, source, charges=charges, actor=actor)
 
         budgets = self.forum.runs.budgets
         return budgets.spend((*budgets.quota, *self.limits), Spend(runs=1), commit)

@@ -137,7 +137,7 @@ def plan_call(  # noqa: PLR0913  three have names
         raise CallRefused(RefusalReason.MALFORMED, request.doubt)
     _check_priced(request, price, run, is_local=is_loopback(url))
     left = Amount(*map(min, run.left, shared_left))
-    plan = _bound_output(_Bounds(route, request, price, run, left))
+    plan = _bound_output(_Bounds(route, request, price, run, left=left))
     if request.streams and not request.asks_usage and not run.limits.untouched:
         options = {**(request.stream_options or {}), "include_usage": True}
         return replace(

@@ -135,7 +135,7 @@ def run(
         )
         with forum.log.open_writer() as ledger:
             extended = replace(options, extensions=open_run_extensions(forum))
-            summary = run_program(forum, ledger, gateway, token, extended)
+            summary = run_program(forum, ledger, gateway, token, options=extended)
             for extension in extended.extensions:
                 extension.end(summary.run, summary.root)
     advice = _Advice(

@@ -211,11 +211,11 @@ class GatewayExtension(ServerExtension):
 
         return Endpoint(
             method,
-            f"{prefix}/{{rest:path}}",
-            f"gateway_{provider}_{method.lower()}",
-            frozenset({Scope.REPORT}),
-            "Relay a call to the provider, under the caps of the key",
-            handle,
+            path=f"{prefix}/{{rest:path}}",
+            name=f"gateway_{provider}_{method.lower()}",
+            scopes=frozenset({Scope.REPORT}),
+            summary="Relay a call to the provider, under the caps of the key",
+            handle=handle,
             query=GatewayQuery,
             max_bytes=MAX_CALL_BYTES,
             seconds=_REQUEST_SECONDS,

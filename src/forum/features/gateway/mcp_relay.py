@@ -572,19 +572,19 @@ class McpGateway:
         texts = strict_json.split_members(line.decode())
         if error is not None and "result" in message:
             # One reader would take the result, and another the error.
-            await self._end(call, Outcome.FAILED, "malformed", "error", line.decode())
+            await self._end(call, Outcome.FAILED, "malformed", "error", content=line.decode())
             return _protocol_error(call.id, "Forum: the answer has a result and an error.")
         if error is not None:
             code = str(error.get("code", "")) if isinstance(error, dict) else ""
             code = report_kinds.label_name(code, report_kinds.AN_ERROR) if code else ""
-            await self._end(call, Outcome.FAILED, code, "error", texts["error"])
+            await self._end(call, Outcome.FAILED, code, "error", content=texts["error"])
         elif isinstance(result, dict) and result.get("isError"):
-            await self._end(call, Outcome.FAILED, "tool-error", "error", texts["result"])
+            await self._end(call, Outcome.FAILED, "tool-error", "error", content=texts["result"])
         else:
             kind = result.get("resultType") if isinstance(result, dict) else None
             # The server wants to know more first; the client then makes another call.
             code = "input-required" if kind == "input_required" else ""
-            await self._end(call, Outcome.OK, code, "output", texts.get("result", "null"))
+            await self._end(call, Outcome.OK, code, "output", content=texts.get("result", "null"))
         return line
 
     async def _end(

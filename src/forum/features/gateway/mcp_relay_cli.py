@@ -98,7 +98,7 @@ def gateway(  # noqa: PLR0913  one for each option
         forum.keys.initialise()
         with forum.log.open_writer():
             program = _ServerProgram(server, variables, pin)
-            asyncio.run(_serve(forum, rules, _choose_run(forum, run), program, wires))
+            asyncio.run(_serve(forum, rules, _choose_run(forum, run), program, wires=wires))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,9 @@ async def _serve(
         with forum.reports.open_session(f"mcp {name}", source, run) as session:
             common_options.echo_info(f"recording the tools of {name} in run {session.run}")
             pin = open_tool_pin(forum.state, server.command, name, server.pin)
-            mcp = McpGateway(session, rules, name, pin, common_options.echo_info)
+            mcp = McpGateway(
+                session, rules, server_name=name, pin=pin, notify=common_options.echo_info
+            )
             if await _relay(mcp, process, wires):
                 status = await _stop(process, ends_itself=True)
                 if status:

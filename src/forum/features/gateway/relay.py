@@ -242,7 +242,7 @@ class _Exchange:
         received, token = request.scope["headers"], request.token
         sent_parts.check_path(self.route, request.method, allowed)
         self.query = sent_parts.compose_query(
-            request.scope.get("query_string", b""), self.route, request.method, allowed, token
+            request.scope.get("query_string", b""), self.route, request.method, allowed, token=token
         )
         self.headers = sent_parts.compose_headers(received, allowed, token)
         encoding = request.header(b"content-encoding")
@@ -382,7 +382,7 @@ class _Exchange:
             read, written = min(billed.input, _MAX_TOKENS), min(billed.output, _MAX_TOKENS)
             usd = max(price.cost(billed, hour) if price else 0, stated)
             # Before any other code: a bill above the bound stops the run, however the call ended.
-            is_over = self._is_overrun(plan, call, usd, read + written, reader)
+            is_over = self._is_overrun(plan, call, usd, read + written, reader=reader)
             if is_over or (is_other and self.run.caps_cost and not plan.is_unbounded):
                 usd, code = max(usd, call.facts.usd), report_drafts.OVERRUN
         elif result.may_be_billed:

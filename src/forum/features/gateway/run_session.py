@@ -235,7 +235,9 @@ class _RunSession:
         return status
 
     async def _spawn(self, root_url: str) -> int:
-        variables = gateway_variables(self.gateway, root_url, self.token, self.run.run, self.root)
+        variables = gateway_variables(
+            self.gateway, root_url, self.token, self.run.run, span=self.root
+        )
         for extension in self.options.extensions:
             variables |= extension.variables(root_url, self.token)
         if self.sandbox is not None:

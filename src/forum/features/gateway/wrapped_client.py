@@ -429,7 +429,7 @@ def _check_parts(route: ApiRoute, request: Any) -> None:  # noqa: ANN401  of htt
     """Raise `CallRefused` for a header or a query by which another call could be made."""
     check_media(request.headers.get("content-type", ""), "")
     compose_headers(request.headers.raw, AllowedNames(), b"")
-    compose_query(request.url.query, route, request.method, AllowedNames(), b"")
+    compose_query(request.url.query, route, request.method, AllowedNames(), token=b"")
 
 
 def _replace_body(request: Any, body: bytes) -> None:  # noqa: ANN401  of httpx or httpx2

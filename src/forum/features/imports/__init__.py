@@ -6,7 +6,11 @@ FEATURE = Feature(
     "imports",
     commands=(
         FeatureCommand(
-            "import", "imports.cli:import_", "Start", "doctor", "Record another's ledger"
+            "import",
+            function="imports.cli:import_",
+            group="Start",
+            after="doctor",
+            summary="Record another's ledger",
         ),
     ),
 )

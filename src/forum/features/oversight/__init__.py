@@ -7,8 +7,20 @@ FEATURE = Feature(
     kinds="oversight.kinds:OVERSIGHT_KINDS",
     words="oversight.words:WORDS",
     commands=(
-        FeatureCommand("review", "oversight.cli:review", "Look", "budgets", "Review what happened"),
-        FeatureCommand("incident", "oversight.cli:incident", "Look", "budgets", "Record incidents"),
+        FeatureCommand(
+            "review",
+            function="oversight.cli:review",
+            group="Look",
+            after="budgets",
+            summary="Review what happened",
+        ),
+        FeatureCommand(
+            "incident",
+            function="oversight.cli:incident",
+            group="Look",
+            after="budgets",
+            summary="Record incidents",
+        ),
     ),
     endpoints="oversight.http:OVERSIGHT",
     tools="oversight.mcp:TOOLS",

@@ -85,7 +85,7 @@ def open_incident(context: RequestContext) -> oversight.IncidentForm:
     runs = tuple(dict.fromkeys(forum.reads.find_run(run) for run in ask.runs))
     known_at = read_moment(ask.known) if ask.known else None
     by = context.principal.approver
-    opened = OversightOperations(forum).open_incident(ask.severity, ask.text, runs, known_at, by)
+    opened = OversightOperations(forum).open_incident(ask.severity, ask.text, runs, known_at, by=by)
     return oversight.incident_form(opened, ask.text)
 
 
@@ -99,32 +99,33 @@ def close_incident(context: RequestContext) -> oversight.IncidentForm:
 
 OVERSIGHT = (
     Endpoint(
-        "GET", "/api/v1/reviews", "get_review", _AUDIT,
-        "Show what is worth a look since the last review, or in one run", get_review,
+        "GET", path="/api/v1/reviews", name="get_review", scopes=_AUDIT,
+        summary="Show what is worth a look since the last review, or in one run", handle=get_review,
         reply=oversight.ReviewForm, query=ReviewQuery, tag="ledger",
         problems=(ProblemType.NOT_FOUND, ProblemType.UNFIT),
     ),
     Endpoint(
-        "POST", "/api/v1/reviews", "create_review", _AUDIT,
-        "Record that you have looked", create_review,
+        "POST", path="/api/v1/reviews", name="create_review", scopes=_AUDIT,
+        summary="Record that you have looked", handle=create_review,
         reply=oversight.ReviewForm, body=ReviewAsk, status=201, tag="ledger",
         problems=(ProblemType.NOT_FOUND,),
         example={"until": 0, "remark": "Two budget stops, both expected."},
     ),
     Endpoint(
-        "GET", "/api/v1/incidents", "list_incidents", _AUDIT,
-        "List the incidents", list_incidents, reply=oversight.IncidentsForm, tag="ledger",
+        "GET", path="/api/v1/incidents", name="list_incidents", scopes=_AUDIT,
+        summary="List the incidents", handle=list_incidents, reply=oversight.IncidentsForm,
+        tag="ledger",
     ),
     Endpoint(
-        "POST", "/api/v1/incidents", "open_incident", _AUDIT,
-        "Record an incident", open_incident,
+        "POST", path="/api/v1/incidents", name="open_incident", scopes=_AUDIT,
+        summary="Record an incident", handle=open_incident,
         reply=oversight.IncidentForm, body=IncidentAsk, status=201, tag="ledger",
         problems=(ProblemType.NOT_FOUND,),
         example={"severity": "high", "text": "Paid an invoice twice."},
     ),
     Endpoint(
-        "POST", "/api/v1/incidents/{incident}/close", "close_incident", _AUDIT,
-        "Record that an incident is dealt with", close_incident,
+        "POST", path="/api/v1/incidents/{incident}/close", name="close_incident", scopes=_AUDIT,
+        summary="Record that an incident is dealt with", handle=close_incident,
         reply=oversight.IncidentForm, body=IncidentCloseAsk, tag="ledger",
         problems=(ProblemType.CONFLICT,),
         example={"text": "Refunded; the cap is lower now."},

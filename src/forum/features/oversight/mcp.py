@@ -34,10 +34,11 @@ def get_review(caller: McpCaller, ask: ReviewRunAsk) -> results.ToolReply:
 
 TOOLS: Sequence[ToolDeclaration] = (
     ToolDeclaration(
-        "reviews", "What is worth a look",
-        "Tell what is worth a look since the last review, or in one run: stops, denials, gaps, "
+        "reviews", title="What is worth a look",
+        about="Tell what is worth a look since the last review, or in one run: stops, denials, "
+            "gaps, "
         "open gates. That somebody has looked is for a person to record.",
-        frozenset({Scope.AUDIT}), ReviewRunAsk, ReviewForm, get_review,
-        ToolHints(reads_only=True, idempotent=True), after="replay",
+        scopes=frozenset({Scope.AUDIT}), takes=ReviewRunAsk, gives=ReviewForm, do=get_review,
+        hints=ToolHints(reads_only=True, idempotent=True), after="replay",
     ),
 )  # fmt: skip

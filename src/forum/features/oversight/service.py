@@ -135,7 +135,7 @@ class OversightOperations:
         facts = oversight.review_facts(view.scope, view.counts, by.authority)
         # A random suffix makes each step unique: two people may review the same at once.
         step = f"review/{new_salt()[:8].hex()}"
-        return self._append(step, facts, {REMARK: remark}, by, REVIEWS_STRAND)
+        return self._append(step, facts, {REMARK: remark}, by, strand=REVIEWS_STRAND)
 
     def read_reviews(self) -> list[RecordedReview]:
         """Return all reviews, the oldest first."""
@@ -182,7 +182,7 @@ class OversightOperations:
         )
         parents = tuple(self._first_entry(run) for run in runs)
         step = f"incident/{incident}/open"
-        self._append(step, facts, {TEXT: text}, by, INCIDENTS_STRAND, parents)
+        self._append(step, facts, {TEXT: text}, by, strand=INCIDENTS_STRAND, parents=parents)
         return self._fold_incidents()[incident]
 
     def close_incident(
@@ -202,7 +202,7 @@ class OversightOperations:
         parents = (Hash.from_hex(opened.entry),)
         # A random suffix makes each step unique: if two people close it at once, both are recorded.
         step = f"incident/{incident}/close/{new_salt()[:8].hex()}"
-        self._append(step, facts, {TEXT: text}, by, INCIDENTS_STRAND, parents)
+        self._append(step, facts, {TEXT: text}, by, strand=INCIDENTS_STRAND, parents=parents)
         return self._fold_incidents()[incident]
 
     def read_incidents(self) -> list[IncidentRecord]:
@@ -266,7 +266,13 @@ class OversightOperations:
         )
         # The step is random: a digest of the texts would stay when they are erased.
         step = f"config/{new_salt()[:8].hex()}"
-        return Draft(step, SYSTEM_ACTOR, facts, (self._first_entry(LOG_RUN),), bodies)
+        return Draft(
+            step,
+            actor=SYSTEM_ACTOR,
+            facts=facts,
+            parents=(self._first_entry(LOG_RUN),),
+            bodies=bodies,
+        )
 
     def _scope(self, run: str, until: int | None, reviewed: int) -> oversight.ReviewScope:
         size = self._project.store.head().size
@@ -345,7 +351,7 @@ class OversightOperations:
             # A person's identity is recorded in the body only, because a body can be erased.
             actor, identity = by.authority.value, encode_json(by.identity)
             bodies.append(Attachment(IDENTITY, BytesContent(identity), "application/json"))
-        draft = Draft(step, actor, facts, parents, tuple(bodies))
+        draft = Draft(step, actor, facts, parents, bodies=tuple(bodies))
         return self._project.ledger.append_log_entry(draft, strand)
 
 

@@ -4,6 +4,14 @@ from forum.feature import Feature, FeatureCommand
 
 FEATURE = Feature(
     "recorder",
-    commands=(FeatureCommand("hook", "recorder.cli:hook", "Serve", "mcp", "Record Claude Code"),),
+    commands=(
+        FeatureCommand(
+            "hook",
+            function="recorder.cli:hook",
+            group="Serve",
+            after="mcp",
+            summary="Record Claude Code",
+        ),
+    ),
     endpoints="recorder.http:REPORTS",
 )

@@ -32,8 +32,8 @@ def create_reports(context: RequestContext) -> ReportResult:
 
 REPORTS = (
     Endpoint(
-        "POST", "/api/v1/reports", "create_reports", frozenset({Scope.REPORT}),
-        "Report runs and steps of agents that Forum does not drive", create_reports,
+        "POST", path="/api/v1/reports", name="create_reports", scopes=frozenset({Scope.REPORT}),
+        summary="Report runs and steps of agents that Forum does not drive", handle=create_reports,
         reply=ReportResult, body=ReportBatch, problems=(ProblemType.CONFLICT,), tag="reports",
         example={
             "items": [

@@ -314,7 +314,9 @@ class LedgerReader:
         """Return an entry and its causes, the nearest first.  Raises `NoSuchEntry`."""
         with self._open() as forum, forum.open_reader() as reader:
             named = find_entry(reader, KINDS, str(entry))
-            chain = walk_causes(reader, KINDS, named, limit, within_finder(reader, KINDS))
+            chain = walk_causes(
+                reader, KINDS, named, limit, find_further=within_finder(reader, KINDS)
+            )
             return tuple(
                 _cause(depth, located, forum.reads.explain_entry(located))
                 for depth, located in chain
@@ -473,7 +475,7 @@ def _members(record: RecordFigures) -> dict[str, Any]:
 
 
 def _lane_info(lane: Lane) -> LaneInfo:
-    return LaneInfo(lane.name, lane.group, lane.does, lane.tier, lane.tools)
+    return LaneInfo(lane.name, lane.group, lane.does, lane.tier, tools=lane.tools)
 
 
 def _figure(figures: RunFigures, name: str) -> Any:  # noqa: ANN401  a number

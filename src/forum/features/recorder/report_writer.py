@@ -359,7 +359,7 @@ class ReportWriter:
         remembered = self._ends.get(end.run)
         ends = None if remembered is None else [remembered[name] for name in sorted(remembered)]
         # After a kill between the gaps and the close, the next call counts the gaps.
-        close_reported_run(self._ledger, end.run, actor, end.outcome, missing, ends)
+        close_reported_run(self._ledger, end.run, actor, end.outcome, gaps=missing, ends=ends)
         self._open.pop(end.run, None)
         self._ends.pop(end.run, None)
         self._recorded.pop(end.run, None)

@@ -6,9 +6,19 @@ FEATURE = Feature(
     "retention",
     commands=(
         FeatureCommand(
-            "retention", "retention.cli:retention", "Prove", "verify", "Erase old texts by rule"
+            "retention",
+            function="retention.cli:retention",
+            group="Prove",
+            after="verify",
+            summary="Erase old texts by rule",
         ),
-        FeatureCommand("hold", "retention.cli:hold", "Prove", "verify", "Keep runs from erasure"),
+        FeatureCommand(
+            "hold",
+            function="retention.cli:hold",
+            group="Prove",
+            after="verify",
+            summary="Keep runs from erasure",
+        ),
     ),
     subcommands=(("ledger", "retention.cli:requests"),),
 )

@@ -249,7 +249,7 @@ class RetentionOperations:
         bodies = (Attachment("reason", text_content(reason)),) if reason else ()
         # A random suffix makes each step unique.  Otherwise one of two rules that are set at the
         # same moment would be adopted in place of the other, and be lost.
-        draft = Draft(f"{step}/{new_salt()[:8].hex()}", actor, facts, causes, bodies)
+        draft = Draft(f"{step}/{new_salt()[:8].hex()}", actor, facts, parents=causes, bodies=bodies)
         strand = REQUESTS_STRAND if is_request else RETENTION_STRAND
         return self._project.ledger.append_log_entry(draft, strand)
 

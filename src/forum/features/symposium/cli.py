@@ -189,7 +189,7 @@ def execution_replay(
     # A script says nothing about the ledger.
     compared = None if script else source.run
     _print_replay(
-        source, played.replayed, played.difference, played.conditions, compared, as_json=as_json
+        source, played.replayed, played.difference, played.conditions, run=compared, as_json=as_json
     )
 
 

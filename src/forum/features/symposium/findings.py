@@ -56,7 +56,7 @@ def read_session_findings(messages: Sequence[schemas.Message]) -> SessionFinding
         accord = Accord.MAJORITY
     else:
         accord = Accord.AGREED
-    lines = _lines(accord, content, blockers, dissent, removed)
+    lines = _lines(accord, content, blockers, dissent, removed=removed)
     return SessionFindings(accord, blockers, dissent, "\n".join(lines))
 
 

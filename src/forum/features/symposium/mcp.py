@@ -115,7 +115,9 @@ async def deliberate_adaptive(
         )
     personas = _read_generated_personas(view, ask.kind)
     left = _remaining_budget(budget, view)
-    panel = draft_symposium(new_run_id(), question, personas, ask.models, ask.rounds, left)
+    panel = draft_symposium(
+        new_run_id(), question, personas, ask.models, rounds=ask.rounds, budget=left
+    )
     # Minutes may have passed: a key that was revoked meanwhile must not start another run.
     await caller.require_scopes("deliberate_adaptive", frozenset({Scope.SUBMIT}))
 
@@ -154,7 +156,9 @@ def _check_adaptive(caller: McpCaller, ask: AdaptiveAsk, budget: RunBudget) -> N
     """Raise now what would otherwise be raised after the personas were generated and paid for."""
     sitting = list(islice(cycle(DEFAULT_PERSONAS), ask.seats))
     question = arguments.asked_question(ask.question, ask.problem)
-    panel = draft_symposium(new_run_id(), question, sitting, ask.models, ask.rounds, budget)
+    panel = draft_symposium(
+        new_run_id(), question, sitting, ask.models, rounds=ask.rounds, budget=budget
+    )
     _panel_request(caller, question, panel, budget)
 
 
@@ -208,19 +212,22 @@ def _read_budget(ask: PersonaAsk | AdaptiveAsk) -> RunBudget:
 
 TOOLS: Sequence[ToolDeclaration] = (
     ToolDeclaration(
-        "deliberate_adaptive", "Have a panel made up for a question deliberate",
-        "Have personas made up for a question first, and then a symposium of them deliberate on "
+        "deliberate_adaptive", title="Have a panel made up for a question deliberate",
+        about="Have personas made up for a question first, and then a symposium of them "
+            "deliberate on "
         "it. If the panel needs to know something from the person who asks, its `question` is "
         "returned: ask them, and answer nothing in their place. After a call that was too short, "
         "ask again with the `key` that it gave.",
-        frozenset({Scope.SUBMIT}), AdaptiveAsk, results.DeliberatedForm, deliberate_adaptive,
-        ToolHints(destroys=True, open_world=True), after="deliberate",
+        scopes=frozenset({Scope.SUBMIT}), takes=AdaptiveAsk, gives=results.DeliberatedForm,
+        do=deliberate_adaptive,
+        hints=ToolHints(destroys=True, open_world=True), after="deliberate",
     ),
     ToolDeclaration(
-        "generate_persona", "Make up a persona",
-        "Have a model make up a persona for a question: one that knows a subject, or a way of "
+        "generate_persona", title="Make up a persona",
+        about="Have a model make up a persona for a question: one that knows a subject, or a way "
+            "of "
         "thinking. It can be given to `deliberate`. The call is a recorded run.",
-        frozenset({Scope.SUBMIT}), PersonaAsk, InventedForm, generate_persona,
-        ToolHints(destroys=True, open_world=True), after="deliberate_adaptive",
+        scopes=frozenset({Scope.SUBMIT}), takes=PersonaAsk, gives=InventedForm, do=generate_persona,
+        hints=ToolHints(destroys=True, open_world=True), after="deliberate_adaptive",
     ),
 )  # fmt: skip

@@ -42,8 +42,8 @@ class SymposiumProtocol(PanelProtocol[Symposium]):
             draft.problem,
             draft.personas,
             draft.agents,
-            seating.DEFAULT_ROUNDS if draft.rounds is None else draft.rounds,
-            draft.budget,
+            rounds=seating.DEFAULT_ROUNDS if draft.rounds is None else draft.rounds,
+            budget=draft.budget,
         )
 
     def play_script(

@@ -101,7 +101,7 @@ def select_by_rules(config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
         if scope in called - have
     )
     why = f"{len(chosen)} of {len(personas)} agents think in a way that the problem calls for"
-    return _build_selection(config, chosen, why, left_out, missing)
+    return _build_selection(config, chosen, why, left_out, missing=missing)
 
 
 def _is_suitable(persona: Persona, problem: str, called: set[str]) -> bool:

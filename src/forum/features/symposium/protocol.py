@@ -202,7 +202,7 @@ class _SymposiumState(PromptContext, kw_only=True):
         turned = replies.parse_turn(result.output)
         room = self.config.runtime.max_deferred_queue_length - len(self.waiting)
         coordinator = self.config.coordinator.id
-        routed = replies.route_requests(turned, agent, self.panel, coordinator, max(0, room))
+        routed = replies.route_requests(turned, agent, self.panel, coordinator, room=max(0, room))
         message = schemas.PrimaryTurn(
             **self._message_fields(turn_usage(result)),
             speaker=agent,

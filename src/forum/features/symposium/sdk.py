@@ -341,8 +341,8 @@ def _result(data: bytes, run_id: str | None, folder: Path | None) -> SymposiumRe
                 message.id,
                 message.round,
                 message.speaker,
-                message_type(message),
-                message_text(message),
+                type=message_type(message),
+                text=message_text(message),
             )
             for message in artifact.canonical_transcript
         ),

@@ -14,7 +14,13 @@ from forum.feature import Feature, FeatureCommand
 FEATURE = Feature(
     "telemetry",
     commands=(
-        FeatureCommand("otel", "telemetry.cli:otel", "Serve", "keys", "Send runs as traces"),
+        FeatureCommand(
+            "otel",
+            function="telemetry.cli:otel",
+            group="Serve",
+            after="keys",
+            summary="Send runs as traces",
+        ),
     ),
     server="telemetry.process_parts:make_server_extension",
     worker="telemetry.process_parts:sending_own_spans",

@@ -62,12 +62,12 @@ class OtlpExtension(ServerExtension):
 
         return Endpoint(
             "POST",
-            signal.value,
-            f"otlp.{signal.name.lower()}",
+            path=signal.value,
+            name=f"otlp.{signal.name.lower()}",
             # On loopback too: an address grants nothing, and such a key can read nothing.
-            frozenset({Scope.REPORT}),
-            summary,
-            handle,
+            scopes=frozenset({Scope.REPORT}),
+            summary=summary,
+            handle=handle,
             reply=PROTOBUF,
             max_bytes=self._most_bytes,
             problems=(ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE),

@@ -59,7 +59,7 @@ def read_log_events(
         for scope_logs in group.scope_logs:
             source = SpanSource(service, scope_logs.scope.name)
             for record in scope_logs.log_records:
-                yield _read_record(record, source, resource, price, equal, sampled=sampled)
+                yield _read_record(record, source, resource, price, equal=equal, sampled=sampled)
 
 
 def _read_record(
@@ -125,7 +125,7 @@ def _read_details(
     name = attributes.rest.pop("body", None)
     reader.read_events([(event, name if isinstance(name, dict) else {"body": name})])
     return _finish(
-        record, reader, Operation.STEP, event, Outcome.OK, identity=identity, price=price
+        record, reader, Operation.STEP, event, outcome=Outcome.OK, identity=identity, price=price
     )
 
 
@@ -143,7 +143,7 @@ def _read_plain(
     )
     outcome = Outcome.DENIED if refused else Outcome.FAILED if failed else Outcome.OK
     op = dialects.LOG_EVENTS[event]
-    return _finish(record, reader, op, event, outcome, identity=identity, price=price)
+    return _finish(record, reader, op, event, outcome=outcome, identity=identity, price=price)
 
 
 def _finish(  # noqa: PLR0913  each is a part of the event

@@ -5,6 +5,12 @@ from forum.feature import Feature, FeatureCommand
 FEATURE = Feature(
     "tenants",
     commands=(
-        FeatureCommand("tenant", "tenants.cli:tenant", "Serve", "keys", "Add and list tenants"),
+        FeatureCommand(
+            "tenant",
+            function="tenants.cli:tenant",
+            group="Serve",
+            after="keys",
+            summary="Add and list tenants",
+        ),
     ),
 )

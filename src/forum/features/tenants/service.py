@@ -121,7 +121,7 @@ class TenantFolders(ServedTenants):
                 trust = forum.log.read_trust()
                 mover = LogMover(
                     forum.origin, source, target, place,
-                    lambda reader: check_copy(reader, trust), on_step,
+                    verify=lambda reader: check_copy(reader, trust), on_step=on_step,
                 )  # fmt: skip
                 result = mover.move()
         self.add_role(settings)

@@ -6,7 +6,11 @@ FEATURE = Feature(
     "webhooks",
     commands=(
         FeatureCommand(
-            "webhooks", "webhooks.cli:webhooks", "Serve", "otel", "Test webhook receivers"
+            "webhooks",
+            function="webhooks.cli:webhooks",
+            group="Serve",
+            after="otel",
+            summary="Test webhook receivers",
         ),
     ),
     sections=(("webhooks", "webhooks.section:WebhookSection"),),

@@ -5,7 +5,13 @@ from forum.feature import Feature, FeatureCommand
 FEATURE = Feature(
     "witness",
     commands=(
-        FeatureCommand("witness", "witness.cli:witness", "Prove", "verify", "Cosign other logs"),
+        FeatureCommand(
+            "witness",
+            function="witness.cli:witness",
+            group="Prove",
+            after="verify",
+            summary="Cosign other logs",
+        ),
     ),
     doctor="witness.doctor:CHECKS",
     witnesses="witness.local:LocalWitness",

@@ -91,7 +91,7 @@ def serve(  # noqa: PLR0913  one for each option
         echo(f"cosigning {', '.join(origins) or 'no log yet: name one with --log'}", err=True)
         if auditor:
             echo("auditing each of them before it is cosigned", err=True)
-    service.serve_witness(serving, folder, host, port, auditor)
+    service.serve_witness(serving, folder, host, port, auditor=auditor)
 
 
 def _print_audit(report: AuditReport, *, as_json: bool) -> None:

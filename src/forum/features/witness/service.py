@@ -82,7 +82,7 @@ def open_auditor(
         if ledger is None:
             raise NoLedger(source)
         addresses.append(LedgerAddress("", file=str(ledger.absolute())))
-    return LogAuditor(folder, addresses, KINDS, now, report)
+    return LogAuditor(folder, sources=addresses, kinds=KINDS, clock=now, report=report)
 
 
 def serve_witness(

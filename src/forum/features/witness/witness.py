@@ -164,7 +164,9 @@ class Witness:
                 if proof:
                     raise _RequestRejected(422, "nothing has to be proven of an empty tree")
                 return
-            tlog.check_consistency(proof, past.size, past.root, checkpoint.size, checkpoint.root)
+            tlog.check_consistency(
+                proof, past.size, past.root, checkpoint.size, new_root=checkpoint.root
+            )
         except errors.ProofRejected as error:
             raise _RequestRejected(422, str(error)) from None
 

@@ -87,7 +87,13 @@ def command_groups() -> Mapping[str, Mapping[str, tuple[str, str]]]:
 def _list_group(group: str, own: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Return the commands of a group: those of the kernel, and those that features add."""
     kernel = [
-        FeatureCommand(name, f"forum.surfaces.cli.{module}:{name}", group, "", summary)
+        FeatureCommand(
+            name,
+            function=f"forum.surfaces.cli.{module}:{name}",
+            group=group,
+            after="",
+            summary=summary,
+        )
         for name, (module, summary) in own.items()
     ]
     added = [

@@ -182,7 +182,7 @@ def approve(
 
     Without RUN and SUBJECT, at a terminal: show the only gate that waits, and ask.
     """
-    _decide(run, subject, Answer.APPROVE, digest, reason, as_json=as_json)
+    _decide(run, subject, Answer.APPROVE, digest, reason=reason, as_json=as_json)
 
 
 @gate.command(
@@ -202,7 +202,7 @@ def reject(
 
     Without RUN and SUBJECT, at a terminal: show the only gate that waits, and ask.
     """
-    _decide(run, subject, Answer.REJECT, digest, reason, as_json=as_json)
+    _decide(run, subject, Answer.REJECT, digest, reason=reason, as_json=as_json)
 
 
 @gate.command(
@@ -248,7 +248,7 @@ def _decide(
     with common_options.open_forum() as forum:
         run_id, name = _choose_gate(forum, run, subject)
         if run is None or subject is None:
-            decided, reason = _ask(forum, (run_id, name), answer, digest, reason)
+            decided, reason = _ask(forum, (run_id, name), answer, digest, reason=reason)
         else:
             decided = _check_digest(forum, run_id, name, digest)
         # The engine compares the digest again when it records the decision, so an edit after the

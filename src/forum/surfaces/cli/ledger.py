@@ -171,7 +171,7 @@ def why(entry: str | None, limit: int, *, as_json: bool) -> None:
             else max(log.locate_run(reader, KINDS, _newest_run(forum)), key=_index_of)
         )
         within = within_finder(reader, KINDS)
-        chain = list(log.walk_causes(reader, KINDS, named, limit, within))
+        chain = list(log.walk_causes(reader, KINDS, named, limit, find_further=within))
         form = ledger_forms.why_form(chain, forum.reads.explain_entry)
     lines = (
         line

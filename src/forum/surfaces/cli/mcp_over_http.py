@@ -52,7 +52,8 @@ class McpExtension(ServerExtension):
             return _McpResponse(self._web, caller, message.head)
 
         endpoint = Endpoint(
-            "POST", PATH, "mcp", frozenset(Right), "Speak the Model Context Protocol", handle,
+            "POST", path=PATH, name="mcp", scopes=frozenset(Right),
+            summary="Speak the Model Context Protocol", handle=handle,
             max_bytes=self._most_bytes,
         )  # fmt: skip
         return (endpoint,)

@@ -78,7 +78,7 @@ def _check_tasks(path: Path, tasks: object) -> Iterator[PlanError]:
 
 def _check_task(path: Path, task: Table) -> Iterator[PlanError]:
     """Yield the errors of one task, regardless of the others."""
-    yield from _check_fields(path, task, plan.Task, _ELSEWHERE, ("decide",))
+    yield from _check_fields(path, task, plan.Task, _ELSEWHERE, further=("decide",))
     if "decide" in task:
         yield from _errors_of((*path, "decide"), lambda: _check_decision(task["decide"]))
     name = task.get("id")

@@ -96,7 +96,7 @@ def record_for_operator(schema: str, request: str, form: StructT) -> StructT:
     """Record a route or a plan that was asked for, and return the form with the run."""
     with common_options.open_forum() as forum:
         forum.keys.initialise()
-        run = as_usage_error(lambda: record_preview(forum, schema, request, form, OPERATOR))
+        run = as_usage_error(lambda: record_preview(forum, schema, request, form, actor=OPERATOR))
         forum.log.publish_or_warn()
     common_options.echo_info(f"recorded: forum show {short_id(run)} --transcript")
     return msgspec.structs.replace(form, recorded=run)

@@ -571,7 +571,10 @@ def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str
         name = max(12, min(longest, columns - figures))
         room = max(0, min(doing, columns - figures - name - 2))
         if len(shown) < 2 or room >= min(doing, _MIN_ACTIVITY_WIDTH):
-            return [_line(row, name, room, [(n, sizes[n]) for n in shown], spinner) for row in rows]
+            return [
+                _line(row, name, room, [(n, sizes[n]) for n in shown], spinner=spinner)
+                for row in rows
+            ]
         shown.pop()
 
 

@@ -250,7 +250,7 @@ def show(  # noqa: PLR0913  each is an option
     if run is not None and _is_file(run):
         if until:
             raise click.UsageError("--until is for runs of the ledger, not for a bundle")
-        _show_bundle(Path(run), html, transcript, answer, every, as_json)
+        _show_bundle(Path(run), html, transcript, answer, every=every, as_json=as_json)
         return
     with common_options.open_forum() as forum:
         run_id = forum.reads.find_run(run) if run else newest_run(forum)
@@ -263,7 +263,7 @@ def show(  # noqa: PLR0913  each is an option
             return
         view = forum.reads.view_run(run_id, forum.ledger.find_entry(until) if until else None)
         record = forum.reads.read_run_record(run_id) if transcript or _has_messages(view) else None
-        _print_run(view, record if transcript else None, answer, every, as_json)
+        _print_run(view, record if transcript else None, answer, every, as_json=as_json)
         if not (answer or transcript or as_json):
             _print_details(view, record)
 
@@ -281,7 +281,7 @@ def _show_bundle(
             _write_page(html, record, path.name, path.read_bytes())
         else:
             view = app.view_record(record)
-            _print_run(view, record if transcript else None, answer, every, as_json)
+            _print_run(view, record if transcript else None, answer, every, as_json=as_json)
             if not (answer or transcript or as_json):
                 _print_messages(record if _has_messages(view) else None)
     common_options.echo_info(
@@ -420,7 +420,7 @@ def diff(a: str, b: str | None, *, as_json: bool) -> None:
             for run in (first, second)
         ]
     if as_json:
-        form = comparison.diff_form(first, second, divergences, answers, provenances)
+        form = comparison.diff_form(first, second, divergences, answers, provenances=provenances)
         output.print_json("forum.diff/1", form)
     elif not divergences:
         echo(f"the runs are the same (A {provenances[0]}, B {provenances[1]})")

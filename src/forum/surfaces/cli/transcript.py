@@ -193,17 +193,17 @@ def _format_exchange(
     color = color if step.outcome in (None, kinds.Outcome.OK) else "red"
     passed = step.started - view.state.begun
     yield from _heading_lines(
-        step.located.index, passed, describe_step(step, model_exchange), columns, color
+        step.located.index, passed, describe_step(step, model_exchange), columns, color=color
     )
     if model_exchange.repeated:
         yield f"  ({formatting.pluralize(model_exchange.repeated, 'message')} as before)"
     for message in model_exchange.request:
         label = label_message(step, message)
-        yield from _format_message(label, message, step.first, "input", columns)
+        yield from _format_message(label, message, step.first, "input", columns=columns)
     for message in model_exchange.reply:
         label = label_message(step, message)
         body = "error" if "error" in step.located.entry.bodies else "output"
-        yield from _format_message(label, message, step.located, body, columns)
+        yield from _format_message(label, message, step.located, body, columns=columns)
     for located, name in ((step.first, "input"), (step.located, "output")):
         commitment = located.entry.bodies.get(name)
         shown = model_exchange.request if name == "input" else model_exchange.reply
@@ -243,7 +243,7 @@ def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
 def _format_heading(view: RunView, located: LocatedEntry, columns: int) -> Iterator[str]:
     passed = located.entry.ts - view.state.begun
     summary = _summarize_entry(view, located)
-    return _heading_lines(located.index, passed, summary, columns, _color(located))
+    return _heading_lines(located.index, passed, summary, columns, color=_color(located))
 
 
 def _heading_lines(

@@ -127,7 +127,8 @@ def all_endpoints(
 
     return (
         *declared,
-        Endpoint("GET", "/openapi.json", "openapi", NO_SCOPES, "This API as OpenAPI 3.1", describe,
+        Endpoint("GET", path="/openapi.json", name="openapi", scopes=NO_SCOPES,
+                 summary="This API as OpenAPI 3.1", handle=describe,
                  reply=JSON, tag="health", any_host=True),
     )  # fmt: skip
 

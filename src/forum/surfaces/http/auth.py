@@ -135,7 +135,9 @@ class Authenticator:
         if not has_scope(principal.scopes, endpoint.scopes):
             wanted = " or ".join(sorted(endpoint.scopes))
             why = ProblemError(ProblemType.FORBIDDEN, f"this needs the scope {wanted}")
-            raise await self._denied(endpoint, DenialReason.SCOPE, why, tenant, principal.name)
+            raise await self._denied(
+                endpoint, DenialReason.SCOPE, why, tenant, principal=principal.name
+            )
         return tenant, principal
 
     async def reauthorize_stream(
@@ -217,7 +219,7 @@ class Authenticator:
             raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         if isinstance(result, DenialReason):
             name, why = _principal_name("key", key.id), f"this key is {result.value}"
-            raise await self._denied(endpoint, result, why, tenant, name)
+            raise await self._denied(endpoint, result, why, tenant, principal=name)
         name = _principal_name("key", result.name, result.key)
         return tenant, endpoints.Principal(name, frozenset(result.scopes), endpoints.Credential.KEY)
 

@@ -11,8 +11,8 @@ def list_budgets(context: RequestContext) -> BudgetsForm:
 
 BUDGETS = (
     Endpoint(
-        "GET", "/api/v1/budgets", "list_budgets", READERS,
-        "List what was used of caps over many runs, and what is left", list_budgets,
+        "GET", path="/api/v1/budgets", name="list_budgets", scopes=READERS,
+        summary="List what was used of caps over many runs, and what is left", handle=list_budgets,
         reply=BudgetsForm, tag="work",
     ),
 )  # fmt: skip

@@ -31,8 +31,8 @@ def get_costs(context: RequestContext) -> costs.CostsForm:
 
 COSTS = (
     Endpoint(
-        "GET", "/api/v1/costs", "get_costs", READERS,
-        "Add up what runs have cost, by day, agent, model or lane", get_costs,
+        "GET", path="/api/v1/costs", name="get_costs", scopes=READERS,
+        summary="Add up what runs have cost, by day, agent, model or lane", handle=get_costs,
         reply=costs.CostsForm, query=CostsAsk, problems=(ProblemType.UNFIT,), tag="work",
     ),
 )  # fmt: skip

@@ -194,7 +194,9 @@ def get_causes(context: endpoints.RequestContext) -> ledger.WhyForm:
     ask: CausesAsk = context.query
     located = _find_entry(context)
     forum = context.tenant.forum
-    chain = walk_causes(forum.store, KINDS, located, ask.limit, within_finder(forum.store, KINDS))
+    chain = walk_causes(
+        forum.store, KINDS, located, ask.limit, find_further=within_finder(forum.store, KINDS)
+    )
     return ledger.why_form(chain, forum.reads.explain_entry)
 
 
@@ -255,58 +257,67 @@ def _find_entry(context: endpoints.RequestContext) -> LocatedEntry:
 
 ENTRIES = (
     endpoints.Endpoint(
-        "GET", "/api/v1/entries", "list_entries", endpoints.READERS,
-        "List entries, of the log or of one run, in the order of the log", list_entries,
+        "GET", path="/api/v1/entries", name="list_entries", scopes=endpoints.READERS,
+        summary="List entries, of the log or of one run, in the order of the log",
+        handle=list_entries,
         reply=EntriesPage, query=EntriesAsk, problems=(ProblemType.NOT_FOUND,), tag="ledger",
     ),
     LOG_EVENTS,
     endpoints.Endpoint(
-        "GET", "/api/v1/entries/{entry}", "get_entry", endpoints.READERS,
-        "Look at an entry, by its index, its id, or the first digits of that", get_entry,
+        "GET", path="/api/v1/entries/{entry}", name="get_entry", scopes=endpoints.READERS,
+        summary="Look at an entry, by its index, its id, or the first digits of that",
+        handle=get_entry,
         reply=ledger.EntryForm, also=endpoints.NOT_MODIFIED, tag="ledger",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/entries/{entry}/bodies/{name}", "get_body", endpoints.READERS | _APPROVE,
-        "Get a body as it is, with `Forum-Salt` to check it; `approve` opens only what gates show",
-        get_body, reply=_BYTES, other_types=(_TEXT, endpoints.JSON), also=endpoints.NOT_MODIFIED,
+        "GET", path="/api/v1/entries/{entry}/bodies/{name}", name="get_body",
+        scopes=endpoints.READERS | _APPROVE,
+        summary="Get a body as it is, with `Forum-Salt` to check it; `approve` opens only what "
+            "gates show",
+        handle=get_body, reply=_BYTES, other_types=(_TEXT, endpoints.JSON),
+        also=endpoints.NOT_MODIFIED,
         problems=(ProblemType.GONE,), tag="ledger",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/entries/{entry}/proof", "get_proof", endpoints.READERS,
-        "Get the proof that an entry is in the log (with `Accept: text/plain` a C2SP tlog-proof)",
-        get_proof, reply=ledger.ProofForm, other_types=(_TEXT,), problems=(ProblemType.NOT_SIGNED,),
+        "GET", path="/api/v1/entries/{entry}/proof", name="get_proof", scopes=endpoints.READERS,
+        summary="Get the proof that an entry is in the log (with `Accept: text/plain` a C2SP "
+            "tlog-proof)",
+        handle=get_proof, reply=ledger.ProofForm, other_types=(_TEXT,),
+        problems=(ProblemType.NOT_SIGNED,),
         tag="ledger",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/directory", "get_directory", endpoints.READERS,
-        "Get the names of all runs, in the order of their openings, with a proof", get_directory,
+        "GET", path="/api/v1/directory", name="get_directory", scopes=endpoints.READERS,
+        summary="Get the names of all runs, in the order of their openings, with a proof",
+        handle=get_directory,
         reply=ledger.DirectoryForm, query=DirectoryAsk,
         problems=(ProblemType.NOT_FOUND, ProblemType.NOT_SIGNED), tag="ledger",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/entries/{entry}/causes", "get_causes", endpoints.READERS,
-        "Look at what led to an entry", get_causes,
+        "GET", path="/api/v1/entries/{entry}/causes", name="get_causes", scopes=endpoints.READERS,
+        summary="Look at what led to an entry", handle=get_causes,
         reply=ledger.WhyForm, query=CausesAsk, tag="ledger",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/checkpoint", "get_checkpoint", endpoints.READERS,
-        "Look at what the log has committed to", get_checkpoint,
+        "GET", path="/api/v1/checkpoint", name="get_checkpoint", scopes=endpoints.READERS,
+        summary="Look at what the log has committed to", handle=get_checkpoint,
         reply=ledger.CheckpointForm, problems=(ProblemType.NOT_SIGNED,), tag="ledger",
     ),
     endpoints.Endpoint(
-        "POST", "/api/v1/verification", "verify", _AUDIT,
-        "Check the whole ledger, with the keys and memories of the server", verify_log,
+        "POST", path="/api/v1/verification", name="verify", scopes=_AUDIT,
+        summary="Check the whole ledger, with the keys and memories of the server",
+        handle=verify_log,
         reply=ReportForm, seconds=600.0, tag="ledger",
     ),
     endpoints.Endpoint(
-        "POST", "/api/v1/runs/{run}/replay", "replay_run", _AUDIT,
-        "Replay a run from its record alone, and compare the two", replay_run,
+        "POST", path="/api/v1/runs/{run}/replay", name="replay_run", scopes=_AUDIT,
+        summary="Replay a run from its record alone, and compare the two", handle=replay_run,
         reply=ReplayForm, problems=(ProblemType.CONFLICT, ProblemType.GONE), seconds=600.0,
         tag="ledger",
     ),
     endpoints.Endpoint(
-        "POST", "/api/v1/runs/{run}/bundle", "export_run", _AUDIT,
-        "Take the evidence of a run along; that is recorded", export_bundle,
+        "POST", path="/api/v1/runs/{run}/bundle", name="export_run", scopes=_AUDIT,
+        summary="Take the evidence of a run along; that is recorded", handle=export_bundle,
         reply=_ZIP, problems=(ProblemType.NOT_SIGNED,), seconds=600.0, tag="ledger",
     ),
 )  # fmt: skip

@@ -139,14 +139,16 @@ def _encode_delta_event(delta: Delta) -> bytes:
 
 
 RUN_EVENTS = endpoints.Endpoint(
-    "GET", "/api/v1/runs/{run}/events", "follow_run", endpoints.READERS,
-    "Follow a run: an event for each entry, with its index as the event's id", follow_run,
+    "GET", path="/api/v1/runs/{run}/events", name="follow_run", scopes=endpoints.READERS,
+    summary="Follow a run: an event for each entry, with its index as the event's id",
+    handle=follow_run,
     reply=EVENT_STREAM, query=After, tag="runs",
     also={204: "The run has ended, and the client has all of it"},
 )  # fmt: skip
 
 LOG_EVENTS = endpoints.Endpoint(
-    "GET", "/api/v1/events", "follow_log", endpoints.READERS,
-    "Follow the whole log: an event for each entry, with its index as the event's id", follow_log,
+    "GET", path="/api/v1/events", name="follow_log", scopes=endpoints.READERS,
+    summary="Follow the whole log: an event for each entry, with its index as the event's id",
+    handle=follow_log,
     reply=EVENT_STREAM, query=After, tag="ledger",
 )  # fmt: skip

@@ -39,17 +39,18 @@ def revoke_key(context: RequestContext) -> keys.KeyForm:
 
 KEYS = (
     Endpoint(
-        "GET", "/api/v1/keys", "list_keys", _ADMIN,
-        "List the keys of the ledger", list_keys, reply=keys.KeysForm, tag="keys",
+        "GET", path="/api/v1/keys", name="list_keys", scopes=_ADMIN,
+        summary="List the keys of the ledger", handle=list_keys, reply=keys.KeysForm, tag="keys",
     ),
     Endpoint(
-        "POST", "/api/v1/keys", "create_key", _ADMIN,
-        "Give somebody a key; its secret is shown this once", create_key,
+        "POST", path="/api/v1/keys", name="create_key", scopes=_ADMIN,
+        summary="Give somebody a key; its secret is shown this once", handle=create_key,
         reply=keys.NewKeyForm, body=KeyAsk, status=201, tag="keys",
         example={"name": "ci", "scopes": ["submit", "read"], "seconds": 7776000},
     ),
     Endpoint(
-        "DELETE", "/api/v1/keys/{key}", "revoke_key", _ADMIN,
-        "Let a key open nothing from now on", revoke_key, reply=keys.KeyForm, tag="keys",
+        "DELETE", path="/api/v1/keys/{key}", name="revoke_key", scopes=_ADMIN,
+        summary="Let a key open nothing from now on", handle=revoke_key, reply=keys.KeyForm,
+        tag="keys",
     ),
 )  # fmt: skip

@@ -70,25 +70,26 @@ def get_roster(context: endpoints.RequestContext) -> lanes.RosterForm:
 
 PLANNING = (
     endpoints.Endpoint(
-        "POST", "/api/v1/route", "route", _SUBMIT_OR_READ,
-        "Ask where a request belongs, and why; recorded only with `record`", find_route,
+        "POST", path="/api/v1/route", name="route", scopes=_SUBMIT_OR_READ,
+        summary="Ask where a request belongs, and why; recorded only with `record`",
+        handle=find_route,
         reply=lanes.RouteForm, body=requests.RouteAsk, tag="work",
         example={"text": "The checkout returns 500 since the last migration."},
     ),
     endpoints.Endpoint(
-        "POST", "/api/v1/plan", "plan", _SUBMIT_OR_READ,
-        "Ask what would be done; recorded only with `record`", preview_plan,
+        "POST", path="/api/v1/plan", name="plan", scopes=_SUBMIT_OR_READ,
+        summary="Ask what would be done; recorded only with `record`", handle=preview_plan,
         reply=PlanForm, body=requests.PreviewAsk, tag="work",
         example={"request": "Name three rivers.", "budget": {"usd": "0.50"}},
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/models", "list_models", _SUBMIT_OR_READERS,
-        "List who would be asked, for what, and at what price", list_agents,
+        "GET", path="/api/v1/models", name="list_models", scopes=_SUBMIT_OR_READERS,
+        summary="List who would be asked, for what, and at what price", handle=list_agents,
         reply=models.ModelsForm, tag="work",
     ),
     endpoints.Endpoint(
-        "GET", "/api/v1/roster", "list_lanes", _SUBMIT_OR_READERS,
-        "List the specialists to whom work is given", get_roster,
+        "GET", path="/api/v1/roster", name="list_lanes", scopes=_SUBMIT_OR_READERS,
+        summary="List the specialists to whom work is given", handle=get_roster,
         reply=lanes.RosterForm, tag="work",
     ),
 )  # fmt: skip

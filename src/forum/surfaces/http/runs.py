@@ -242,7 +242,7 @@ def fork_run(context: RequestContext) -> Response:
     form: ForkAsk = context.body
     forum, run = context.tenant.forum, context.path_param("run")
     principal = context.principal
-    requests.check_fork(forum, run, form.at, principal.authority, principal.scopes)
+    requests.check_fork(forum, run, form.at, principal.authority, scopes=principal.scopes)
     actor, ceiling = principal.name, context.tenant.registry.ceiling_for(principal.authority)
     return _accepted_run(
         context.tenant,
@@ -270,7 +270,7 @@ def decide_gate(context: RequestContext) -> gates.DecisionForm:
     form, run = context.body, context.path_param("run")
     by = context.principal.approver
     context.tenant.forum.runs.decide_gate(
-        run, form.subject, form.answer, form.digest, by, form.reason
+        run, form.subject, form.answer, form.digest, by=by, reason=form.reason
     )
     return gates.DecisionForm(run, form.subject, form.answer, form.digest)
 
@@ -292,76 +292,80 @@ def _replace_gated_content(context: RequestContext) -> gates.GateEditForm:
         check_client_rights(
             read_new_plan(shown).all_tasks, context.tenant.forum.reads.read_run_context(run).policy
         )
-    digest = context.tenant.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)
+    digest = context.tenant.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor=actor)
     return gates.GateEditForm(run, form.subject, digest)
 
 
 RUNS = (
     Endpoint(
-        "POST", "/api/v1/runs", "create_run", _SUBMIT,
-        "Have a request carried out", create_run,
+        "POST", path="/api/v1/runs", name="create_run", scopes=_SUBMIT,
+        summary="Have a request carried out", handle=create_run,
         reply=Taken, body=requests.AskForm, status=202, idempotent=True, tag="runs",
         problems=(ProblemType.CAPPED,),
         example={"request": "Name three rivers.", "budget": {"usd": "0.50", "seconds": "600"}},
     ),
     Endpoint(
-        "GET", "/api/v1/runs", "list_runs", READERS,
-        "List runs, the newest first", list_runs,
+        "GET", path="/api/v1/runs", name="list_runs", scopes=READERS,
+        summary="List runs, the newest first", handle=list_runs,
         reply=runs.RunsPage, query=RunsPageAsk, problems=(ProblemType.UNFIT,), tag="runs",
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{run}", "get_run", READERS,
-        "Look at a run, as it stands or as it stood", get_run,
+        "GET", path="/api/v1/runs/{run}", name="get_run", scopes=READERS,
+        summary="Look at a run, as it stands or as it stood", handle=get_run,
         reply=runs.RunForm, query=UntilAsk, tag="runs",
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{run}/transcript", "get_transcript", READERS,
-        "Read the calls of a run as messages", get_transcript,
+        "GET", path="/api/v1/runs/{run}/transcript", name="get_transcript", scopes=READERS,
+        summary="Read the calls of a run as messages", handle=get_transcript,
         reply=TranscriptPage, query=TranscriptAsk, tag="runs",
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{run}/diff/{other}", "diff_runs", READERS,
-        "Compare two runs, step by step", diff_runs, reply=DiffForm, tag="runs",
+        "GET", path="/api/v1/runs/{run}/diff/{other}", name="diff_runs", scopes=READERS,
+        summary="Compare two runs, step by step", handle=diff_runs, reply=DiffForm, tag="runs",
     ),
     Endpoint(
-        "GET", "/api/v1/me", "get_me", frozenset(Scope),
-        "Who the client is: name, scopes, ledger", get_me, reply=MeForm, tag="keys",
+        "GET", path="/api/v1/me", name="get_me", scopes=frozenset(Scope),
+        summary="Who the client is: name, scopes, ledger", handle=get_me, reply=MeForm, tag="keys",
     ),
     RUN_EVENTS,
     Endpoint(
-        "POST", "/api/v1/runs/{run}/cancel", "cancel_run", _SUBMIT,
-        "Ask a run to end", cancel_run,
+        "POST", path="/api/v1/runs/{run}/cancel", name="cancel_run", scopes=_SUBMIT,
+        summary="Ask a run to end", handle=cancel_run,
         reply=Taken, status=202, problems=(ProblemType.ENDED,), tag="runs",
     ),
     Endpoint(
-        "POST", "/api/v1/runs/{run}/resume", "resume_run", _SUBMIT,
-        "Have an interrupted run carried out again", resume_run,
+        "POST", path="/api/v1/runs/{run}/resume", name="resume_run", scopes=_SUBMIT,
+        summary="Have an interrupted run carried out again", handle=resume_run,
         reply=Taken, status=202, problems=(ProblemType.ENDED,), tag="runs",
     ),
     Endpoint(
-        "POST", "/api/v1/runs/{run}/fork", "fork_run", _SUBMIT,
-        "Begin a run from the middle of another one", fork_run,
+        "POST", path="/api/v1/runs/{run}/fork", name="fork_run", scopes=_SUBMIT,
+        summary="Begin a run from the middle of another one", handle=fork_run,
         reply=Taken, body=ForkAsk, status=202, idempotent=True, tag="runs",
         problems=(ProblemType.GONE, ProblemType.CAPPED), example={"at": 12},
     ),
     Endpoint(
-        "GET", "/api/v1/gates", "list_gates", READERS | _APPROVE,
-        "List everything that waits for a person", list_gates, reply=gates.GatesForm, tag="gates",
+        "GET", path="/api/v1/gates", name="list_gates", scopes=READERS | _APPROVE,
+        summary="List everything that waits for a person", handle=list_gates, reply=gates.GatesForm,
+        tag="gates",
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{run}/gate", "show_gate", READERS | _APPROVE,
-        "Show what waits for approval", show_gate, reply=gates.ShownGateForm, query=Subject,
+        "GET", path="/api/v1/runs/{run}/gate", name="show_gate", scopes=READERS | _APPROVE,
+        summary="Show what waits for approval", handle=show_gate, reply=gates.ShownGateForm,
+        query=Subject,
         problems=(ProblemType.GONE,), tag="gates",
     ),
     Endpoint(
-        "POST", "/api/v1/runs/{run}/gate", "decide_gate", _APPROVE,
-        "Approve or reject what waits", decide_gate, reply=gates.DecisionForm, body=DecisionAsk,
+        "POST", path="/api/v1/runs/{run}/gate", name="decide_gate", scopes=_APPROVE,
+        summary="Approve or reject what waits", handle=decide_gate, reply=gates.DecisionForm,
+        body=DecisionAsk,
         problems=(ProblemType.DECIDED, ProblemType.MOVED), tag="gates",
         example={"subject": "plan", "answer": "approve", "digest": "0" * 64},
     ),
     Endpoint(
-        "PUT", "/api/v1/runs/{run}/gate", "edit_gate", _APPROVE,
-        "Replace what waits for approval", edit_gate, reply=gates.GateEditForm, body=EditAsk,
+        "PUT", path="/api/v1/runs/{run}/gate", name="edit_gate", scopes=_APPROVE,
+        summary="Replace what waits for approval", handle=edit_gate, reply=gates.GateEditForm,
+        body=EditAsk,
         problems=(ProblemType.DECIDED, ProblemType.MOVED, ProblemType.GONE), tag="gates",
         example={"subject": "task/rivers", "digest": "0" * 64, "shown": "Name two rivers."},
     ),

@@ -25,13 +25,14 @@ def list_scores(context: RequestContext) -> ScoresForm:
 
 SCORES = (
     Endpoint(
-        "POST", "/api/v1/runs/{run}/scores", "create_score", frozenset({Scope.SUBMIT}),
-        "Score a run, a task or an answer", create_score,
+        "POST", path="/api/v1/runs/{run}/scores", name="create_score",
+        scopes=frozenset({Scope.SUBMIT}),
+        summary="Score a run, a task or an answer", handle=create_score,
         reply=ScoreForm, body=ScoreAsk, status=201, problems=(ProblemType.CONFLICT,), tag="runs",
         example={"name": "correct", "value": 0.8, "comment": "The date is wrong."},
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{run}/scores", "list_scores", READERS,
-        "List the scores of a run", list_scores, reply=ScoresForm, tag="runs",
+        "GET", path="/api/v1/runs/{run}/scores", name="list_scores", scopes=READERS,
+        summary="List the scores of a run", handle=list_scores, reply=ScoresForm, tag="runs",
     ),
 )  # fmt: skip

@@ -66,12 +66,15 @@ def session_endpoints(authenticator: Authenticator) -> Sequence[Endpoint]:
         return InstanceForm(sessions.instance)
 
     return (
-        Endpoint("GET", INSTANCE_PATH, "instance", NO_SCOPES, "Which process answers here",
-                 tell_instance, reply=InstanceForm),
-        Endpoint("POST", SESSION_PATH, "open_session", every, "Exchange a key for a session",
-                 open_session, reply=SessionForm),
-        Endpoint("DELETE", SESSION_PATH, "close_session", every, "End a session",
-                 close_session, reply=InstanceForm),
+        Endpoint("GET", path=INSTANCE_PATH, name="instance", scopes=NO_SCOPES,
+                 summary="Which process answers here",
+                 handle=tell_instance, reply=InstanceForm),
+        Endpoint("POST", path=SESSION_PATH, name="open_session", scopes=every,
+                 summary="Exchange a key for a session",
+                 handle=open_session, reply=SessionForm),
+        Endpoint("DELETE", path=SESSION_PATH, name="close_session", scopes=every,
+                 summary="End a session",
+                 handle=close_session, reply=InstanceForm),
     )  # fmt: skip
 
 
@@ -109,8 +112,9 @@ class OneTimeSignIn(ServerExtension):
         self._sessions = authenticator.sessions
         return (
             Endpoint(
-                "POST", PATH, "sign_in", NO_SCOPES, "Exchange a code for a session",
-                self.exchange, reply=SignInReply, body=SignInAsk,
+                "POST", path=PATH, name="sign_in", scopes=NO_SCOPES,
+                summary="Exchange a code for a session",
+                handle=self.exchange, reply=SignInReply, body=SignInAsk,
             ),
         )  # fmt: skip
 

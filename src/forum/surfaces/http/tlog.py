@@ -94,19 +94,20 @@ def _tile_response(
 
 TLOG = (
     endpoints.Endpoint(
-        "GET", "/tlog/checkpoint", "tlog_checkpoint", _READERS,
-        "The newest signed checkpoint (C2SP tlog-checkpoint)", get_checkpoint,
+        "GET", path="/tlog/checkpoint", name="tlog_checkpoint", scopes=_READERS,
+        summary="The newest signed checkpoint (C2SP tlog-checkpoint)", handle=get_checkpoint,
         reply=_TEXT, also=endpoints.NOT_MODIFIED, problems=(ProblemType.NOT_FOUND,), tag="tlog",
     ),
     # Before the tiles, because `entries` would match as a level.
     endpoints.Endpoint(
-        "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", _READERS,
-        "An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)", get_entries,
+        "GET", path="/tlog/tile/entries/{path:path}", name="tlog_entries", scopes=_READERS,
+        summary="An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)",
+        handle=get_entries,
         reply=_BYTES, also=endpoints.NOT_MODIFIED, tag="tlog",
     ),
     endpoints.Endpoint(
-        "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", _READERS,
-        "A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles)", get_tile,
+        "GET", path="/tlog/tile/{level}/{path:path}", name="tlog_tile", scopes=_READERS,
+        summary="A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles)", handle=get_tile,
         reply=_BYTES, also=endpoints.NOT_MODIFIED, tag="tlog",
     ),
 )  # fmt: skip

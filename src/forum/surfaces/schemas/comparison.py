@@ -198,7 +198,7 @@ def compare_runs(reads: RunReads, a: str, b: str) -> DiffForm:
     views = reads.view_run(a), reads.view_run(b)
     answers = views[0].answer, views[1].answer
     provenances = views[0].state.provenance, views[1].state.provenance
-    return diff_form(a, b, reads.diff_runs(a, b), answers, provenances)
+    return diff_form(a, b, reads.diff_runs(a, b), answers, provenances=provenances)
 
 
 class ReplayForm(Struct, frozen=True):

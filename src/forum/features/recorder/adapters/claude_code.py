@@ -176,8 +176,8 @@ def _before_tool(
         return ""  # Claude Code asks its hooks again about the same use
     why = ""
     try:
-        if not _begin_within_sums(event, run, writer, rules, begin):
-            why = _ask_approval(event, run, writer, rules, begin.span)
+        if not _begin_within_sums(event, run, writer, rules, begin=begin):
+            why = _ask_approval(event, run, writer, rules, span=begin.span)
             if not why:
                 writer.begin_step(run, begin)
     except errors.BudgetExceeded as error:
@@ -218,7 +218,7 @@ def _begin_within_sums(
         return False
     # Of the whole session, also after it was resumed.
     session = f"{SESSION_RUN_PREFIX}{_label(event.session_id)}"
-    sums = sums_for_use(rules.folded, tool, "", text, session)
+    sums = sums_for_use(rules.folded, tool, "", text, run=session)
     # Once a person was asked, the person decides, even if the sum has room again.
     if sums and writer.gates_about(run, _shown_use(event)):
         return False

@@ -39,9 +39,9 @@ class LangChainHandler:
         name = _name_of(serialized, more)
         if parent_run_id is None:
             self.tracker.open_run(("run", run_id), name)
-            self._begin(run_id, None, Operation.AGENT, name, inputs)
+            self._begin(run_id, None, Operation.AGENT, name, value=inputs)
         elif (more.get("metadata") or {}).get("langgraph_node") == name:
-            self._begin(run_id, parent_run_id, Operation.STEP, name, inputs)
+            self._begin(run_id, parent_run_id, Operation.STEP, name, value=inputs)
         else:
             self.tracker.skip_step(run_id, self.tracker.context_of(parent_run_id))
 
@@ -66,7 +66,7 @@ class LangChainHandler:
         **more: Any,
     ) -> None:
         """Record that a chat model is about to be called, with its highest cost reserved."""
-        self._begin_model(serialized, messages, run_id, parent_run_id, more)
+        self._begin_model(serialized, messages, run_id, parent_run_id, more=more)
 
     @guard
     def on_llm_start(
@@ -79,7 +79,7 @@ class LangChainHandler:
         **more: Any,
     ) -> None:
         """Record that a model is about to be called, with its highest cost reserved."""
-        self._begin_model(serialized, prompts, run_id, parent_run_id, more)
+        self._begin_model(serialized, prompts, run_id, parent_run_id, more=more)
 
     @guard
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
@@ -116,7 +116,7 @@ class LangChainHandler:
     ) -> None:
         """Record that a tool is about to be used."""
         name = _name_of(serialized, more)
-        self._begin(run_id, parent_run_id, Operation.TOOL, name, inputs or input_str)
+        self._begin(run_id, parent_run_id, Operation.TOOL, name, value=inputs or input_str)
 
     @guard
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
@@ -140,7 +140,7 @@ class LangChainHandler:
     ) -> None:
         """Record that documents are about to be looked up."""
         name = _name_of(serialized, more)
-        self._begin(run_id, parent_run_id, Operation.RETRIEVAL, name, query)
+        self._begin(run_id, parent_run_id, Operation.RETRIEVAL, name, value=query)
 
     @guard
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:
@@ -171,7 +171,7 @@ class LangChainHandler:
             parent_run_id,
             Operation.MODEL,
             name,
-            messages,
+            value=messages,
             model=name,
             provider=str(metadata.get("ls_provider") or ""),
             max_tokens=limit,
