@@ -57,7 +57,8 @@ class SimulatedLoad:
 
 def arrivals(load: float, seconds: float, seed: int) -> list[float]:
     """Return the times at which runs come, in seconds: at random, so many each second."""
-    source, times, now = random.Random(seed), list[float](), 0.0
+    source, times = random.Random(seed), list[float]()
+    now = 0.0
     while (now := now + source.expovariate(load)) < seconds:
         times.append(now)
     return times

@@ -286,7 +286,8 @@ class _Sitting:
 
     def deliberate(self, session: Session) -> tuple[SessionResult, list[SessionNote]]:
         """Carry out all steps of a session."""
-        steps, result, notes = start_protocol(KINDS, session), None, []
+        steps, result = start_protocol(KINDS, session), None
+        notes = []
         while not isinstance(step := advance_protocol(steps, result), SessionResult):
             if isinstance(step, SessionNote):
                 notes.append(step)

@@ -239,7 +239,8 @@ def throughput_figures(ours: Ours, other: Bare, sizes: Sizes) -> dict[str, Any]:
 
 def compare(ours: Ours, other: Bare, needs: Needs, rounds: int) -> dict[str, Any]:
     """Carry out a plan on both sides, in turns; and, beside it, as steps of one workflow."""
-    own, plain, steps = [], [], []
+    own, plain = [], []
+    steps = []
     for _ in range(rounds):
         plain.append(other.timed(lambda: other.carry_out(needs)))
         own.append(ours.timed(lambda: ours.carry_out(needs)))

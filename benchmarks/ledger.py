@@ -224,16 +224,17 @@ def append_figures(database: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     bare = {"postgres": bare_postgres, "sqlite": bare_sqlite}[database]
     for batch, total in ((1, sizes.single), (100, sizes.batched)):
-        own, alone, plain, tuned = [], [], [], []
+        own, alone = [], []
+        plain, tuned = [], []
         for round_ in range(ROUNDS):
             home = folder / f"{database}-{batch}-{round_}"
             payload = sample(home / "sample")
-            plain.append(bare(home, payload, batch, total, "executemany"))
+            plain.append(bare(home, payload, batch, total, how="executemany"))
             where: dict[str, float] = {}
             own.append(
                 append_rate(home / "kept", database, batch, total, publish=True, where=where)
             )
-            tuned.append(bare(home, payload, batch, total, "one statement"))
+            tuned.append(bare(home, payload, batch, total, how="one statement"))
             alone.append(append_rate(home / "alone", database, batch, total, publish=False))
         figures[f"batch_{batch}"] = {
             "ratio": ratio(own, plain),

@@ -53,7 +53,8 @@ def main() -> None:
     chosen.model.path = str(options.file)
     chosen.model_alias = {options.name}
     chosen.hostnames, chosen.port = [LOOPBACK], 0
-    chosen.offline, chosen.ui, chosen.endpoint_slots = True, False, False
+    chosen.offline, chosen.ui = True, False
+    chosen.endpoint_slots = False
     chosen.verbosity = 1
     chosen.n_parallel, chosen.n_ctx = 1, CONTEXT_TOKENS
     chosen.use_jinja = True

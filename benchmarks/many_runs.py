@@ -50,7 +50,8 @@ _ENTRIES_AROUND = 6
 _ENTRIES_PER_CALL = 3
 LONG_RUN = 5000
 """Entries of the longest run."""
-_REPORTED, _WAITING, _FAILED, _STOPPED = 10, 251, 7, 23
+_REPORTED, _WAITING = 10, 251
+_FAILED, _STOPPED = 7, 23
 """Every so manieth run is reported by a program, waits at a gate, fails, or is stopped."""
 
 

@@ -39,7 +39,8 @@ def _measure(folder: Path) -> dict[str, float]:
     store = SqliteStore(folder / "ledger.db", "bench.example/otlp")
     try:
         intake = TelemetryIntake(Ledger(store, KINDS, now, new_salt))
-        first, again, decoding = [], [], []
+        first, again = [], []
+        decoding = []
         for number in range(ROUNDS + 1):
             body = gzip.compress(_request(number, SPANS).SerializeToString())
             request = ExportRequest(Signal.TRACES, PROTOBUF, "gzip", body)

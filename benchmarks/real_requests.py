@@ -185,7 +185,8 @@ def read_code(answer: str) -> str:
 
 def read_object(answer: str) -> dict[str, Any] | None:
     """Return the last JSON object that stands in an answer, if there is one."""
-    decoder, found, at = json.JSONDecoder(), None, answer.find("{")
+    decoder, found = json.JSONDecoder(), None
+    at = answer.find("{")
     while at >= 0:
         try:
             value, end = decoder.raw_decode(answer, at)
@@ -271,7 +272,8 @@ def _facts(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  calle
 
 
 def _pump(random: Random) -> tuple[str, list[QuantityCheck]]:
-    rate, hours, price = 5 * random.randint(4, 60), random.randint(2, 12), random.randint(2, 9)
+    rate, hours = 5 * random.randint(4, 60), random.randint(2, 12)
+    price = random.randint(2, 9)
     volume = Fraction(rate * 60 * hours, 1000)
     story = (
         f"A pump moves {rate} litres of water per minute and runs for {hours} hours. "
@@ -298,7 +300,8 @@ def _tram(random: Random) -> tuple[str, list[QuantityCheck]]:
 
 
 def _heater(random: Random) -> tuple[str, list[QuantityCheck]]:
-    watts, hours, days = 250 * random.randint(2, 12), random.randint(2, 9), random.randint(5, 30)
+    watts, hours = 250 * random.randint(2, 12), random.randint(2, 9)
+    days = random.randint(5, 30)
     cents = random.choice((20, 25, 30, 40))
     energy = Fraction(watts * hours * days, 1000)
     story = (
@@ -312,7 +315,8 @@ def _heater(random: Random) -> tuple[str, list[QuantityCheck]]:
 
 
 def _trucks(random: Random) -> tuple[str, list[QuantityCheck]]:
-    bags, kilograms, price = 4 * random.randint(30, 300), random.choice((20, 25, 40, 50)), 5
+    bags, kilograms = 4 * random.randint(30, 300), random.choice((20, 25, 40, 50))
+    price = 5
     price *= random.randint(8, 40)
     load = Fraction(bags * kilograms, 1000)
     story = (
@@ -326,7 +330,8 @@ def _trucks(random: Random) -> tuple[str, list[QuantityCheck]]:
 
 
 def _backup(random: Random) -> tuple[str, list[QuantityCheck]]:
-    files, size, speed = 50 * random.randint(4, 80), 2 * random.randint(2, 20), 8
+    files, size = 50 * random.randint(4, 80), 2 * random.randint(2, 20)
+    speed = 8
     speed *= random.choice((5, 10, 25, 50))
     megabytes = files * size
     story = (
@@ -547,7 +552,8 @@ _STREETS = ("Kiln Lane", "Abbey Road", "Mill Street", "Harbour View", "Elm Court
 def _extraction(random: Random, is_easy: bool) -> RealRequest:  # noqa: FBT001  called by a table
     customer, product = random.choice(_PEOPLE), random.choice(_PRODUCTS)
     number, former = random.sample(range(10_000, 99_999), 2)
-    quantity, month, day = random.randint(2, 60), random.randint(1, 12), random.randint(1, 28)
+    quantity, month = random.randint(2, 60), random.randint(1, 12)
+    day = random.randint(1, 28)
     express = random.random() < 0.5
     names = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
              "October", "November", "December")  # fmt: skip

@@ -52,7 +52,8 @@ class CountedForum:
     def carry_out(self, needs: Needs, number: int, pause: float = 0.0) -> RunCost:
         """Submit runs, one after each pause, and return what each has cost when all have ended."""
         request, runs = order_of(needs), []
-        before, cpu, started = self.counts.statements(), self.ours.cpu_seconds(), time.monotonic()
+        before, cpu = self.counts.statements(), self.ours.cpu_seconds()
+        started = time.monotonic()
         for nth in range(number):
             time.sleep(max(0.0, started + nth * pause - time.monotonic()))
             runs.append(self.ours.forum.runs.submit(request))

@@ -25,7 +25,8 @@ ANOTHER_CLAIM = 0.3
 LEAST_SURE, OVERSURE = 0.5, 4
 COORDINATOR = "coordinator"
 
-_CLAIM_BYTES, _EVIDENCE_BYTES, _DECIDES_BYTES = 120, 60, 60
+_CLAIM_BYTES, _EVIDENCE_BYTES = 120, 60
+_DECIDES_BYTES = 60
 
 
 class Honesty(StrEnum):
@@ -292,7 +293,8 @@ _claims = msgspec.json.Decoder(_Claim)
 
 def read_exchange(prompt: bytes) -> Seen:
     """Return what a seat of a council is shown."""
-    own, peers, claims = "", [], []
+    own, peers = "", []
+    claims = []
     for _, source, words in _QUOTED.findall(prompt):
         match source.split():
             case [b"your", b"last", b"ballot"]:

@@ -279,7 +279,8 @@ def play_requests(folder: Path, url: str, requests: Sequence[TeamRequest]) -> li
 
 def finish_runs(forum: Forum, orders: Sequence[Callable[[], RunRequest]]) -> list[str]:
     """Carry out orders, `AT_ONCE` at a time, and return their runs."""
-    runs, waiting, left = list[str](), set[str](), list(orders[::-1])
+    runs, waiting = list[str](), set[str]()
+    left = list(orders[::-1])
     deadline = time.monotonic() + PATIENCE_SECONDS
     while left or waiting:
         while left and len(waiting) < AT_ONCE:

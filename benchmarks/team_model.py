@@ -92,7 +92,8 @@ class Chat:
 
 def read_sections(prompt: str) -> list[Section]:
     """Return the texts between marked lines, each with the heading before it."""
-    sections, at, heading = [], 0, ""
+    sections, at = [], 0
+    heading = ""
     while match := _BEGIN.search(prompt, at):
         between = prompt[at : match.start()]
         headings = re.findall(r"(?m)^## (.+)$", between)

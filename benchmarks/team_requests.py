@@ -35,7 +35,8 @@ _MIN_FILL, _MAX_FILL = 0.3, 0.7
 _MIN_EXCESS, _MAX_EXCESS = 1.2, 3.0
 _MAX_REQUEST_CHARS = 1_000_000
 """A run reads one MiB of a request at most."""
-_OVER_SHARE, _LANE_SHARE, _VERBOSE_SHARE = 0.3, 0.25, 0.4
+_OVER_SHARE, _LANE_SHARE = 0.3, 0.25
+_VERBOSE_SHARE = 0.4
 """Shares: of documents that exceed the context, of ordered lanes, of long sentences."""
 
 
@@ -335,7 +336,8 @@ def _make_diff(writer: _Writer, tasks: int) -> TeamRequest:
     chance = writer.random
     files = [f"{name.casefold()}.py" for name in writer.names(max(2, 2 * tasks))]
     room = writer.target_chars(may_exceed=False) // len(files)
-    parts, facts, checks = [], [], []
+    parts, facts = [], []
+    checks = []
     for file in files:
         defects = chance.sample(_DEFECTS, chance.randint(0, 2))
         hunks = [defect(writer) for defect in defects]

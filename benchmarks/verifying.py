@@ -71,7 +71,8 @@ def _keep_state(bench: "Bench", trust: Trust, state: RunProgressFile) -> Verifie
 
 def parallel_figures(bench: "Bench") -> dict[str, Any]:
     """Verify the ledger with one process and with two, in turns."""
-    alone, together, shares, added = [], [], [], []
+    alone, together = [], []
+    shares, added = [], []
     for _ in range(ROUNDS):
         serial, parallel = _measure(bench, 1), _measure(bench, 2)
         alone.append(serial["seconds"])
@@ -91,7 +92,8 @@ def parallel_figures(bench: "Bench") -> dict[str, Any]:
 def _measure(bench: "Bench", jobs: int) -> dict[str, float]:
     address = LedgerAddress(bench.origin, str(_file(bench)))
     trust = Trust(keys=(bench.key.verifier(),))
-    started, cpu, own = time.perf_counter(), _all_cpu(), time.process_time()
+    started, cpu = time.perf_counter(), _all_cpu()
+    own = time.process_time()
     with (
         open_reader(_file(bench), bench.origin) as reader,
         SegmentProcesses(address, jobs) if jobs > 1 else nullcontext() as runner,

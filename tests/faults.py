@@ -18,7 +18,8 @@ class Fault:
 
         With `once_each`, only the first call of each function counts.
         """
-        self._left, self._modules, self._once_each = number, modules, once_each
+        self._left, self._modules = number, modules
+        self._once_each = once_each
         self._seen: set[CodeType] = set()
         self._counted: dict[CodeType, bool] = {}
         self.place = ""

@@ -31,11 +31,13 @@ class SeparateNetwork:
         base = f"10.{64 + self._id // 250}.{self._id % 250}"
         self.address = f"{base}.1"
         """This machine, as the programs inside reach it."""
-        self._near, self._far, self._own = f"{base}.2", f"{base}.6", f"{base}.5"
+        self._near, self._far = f"{base}.2", f"{base}.6"
+        self._own = f"{base}.5"
         self._behind = f"{base}.4/30"
 
     def __enter__(self) -> Self:
-        router, inside, links = self._router, self._inside, (f"fa{self._id}", f"fb{self._id}")
+        router, inside = self._router, self._inside
+        links = (f"fa{self._id}", f"fb{self._id}")
         try:
             for namespace in (router, inside):
                 _ip("netns", "add", namespace)

@@ -107,7 +107,8 @@ class Chain:
     """The entries of one strand, each linked to the one before it, on their way to a store."""
 
     def __init__(self, origin: str, run: str = "run", strand: str = "main") -> None:
-        self.origin, self.run, self.strand = origin, run, strand
+        self.origin, self.run = origin, run
+        self.strand = strand
         self.records: list[EntryWrite] = []
 
     def take(self, entries: int) -> list[EntryWrite]:

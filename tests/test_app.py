@@ -144,7 +144,8 @@ class Machine:
     """An installation whose clock can be set: writer and local witness share it."""
 
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.settings, self.now, self.warnings = settings, 1_800_000_000 * 1_000_000, list[str]()
+        self.settings, self.now = settings, 1_800_000_000 * 1_000_000
+        self.warnings = list[str]()
         for part in (log, project, witness_server):  # each took the clock when it was imported
             monkeypatch.setattr(part, "now", lambda: self.now)
 

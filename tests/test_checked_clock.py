@@ -13,7 +13,8 @@ class Clocks:
     """The clock of a machine, its ticks, and the clock of a database, all in microseconds."""
 
     def __init__(self, ahead: int = 0, delay: int = 0) -> None:
-        self.time, self.ticks, self.ahead, self.delay = 10**15, 500 * SECOND, ahead, delay
+        self.time, self.ticks = 10**15, 500 * SECOND
+        self.ahead, self.delay = ahead, delay
         self.asked = 0
 
     def pass_time(self, micros: int) -> None:

@@ -73,7 +73,8 @@ def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
     registry: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To find that out takes half a minute: not each of those who wait may have to."""
-    begun, gate, asked = Event(), Event(), []
+    begun, gate = Event(), Event()
+    asked = []
 
     def pin(policy: Policy, _settings: Settings) -> Policy:
         asked.append(policy)

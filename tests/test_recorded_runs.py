@@ -35,7 +35,8 @@ class RecordedLog:
     """One log in one of the databases, with an archive beside it."""
 
     def __init__(self, folder: Path, database: str | None) -> None:
-        self.folder, self.database, self.archive = folder, database, folder / "archive"
+        self.folder, self.database = folder, database
+        self.archive = folder / "archive"
         data = folder / "data"
         self.settings = Settings(
             data, folder / "state", data / "log.key", origin=fresh_origin(), database=database

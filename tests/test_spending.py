@@ -177,7 +177,8 @@ def own_cost(run: Run) -> Amount:
 @given(drawn)
 def test_a_list_and_a_record_say_what_the_run_has_spent(history: History) -> None:
     """An open call counts with its reservation, and a run within is counted once."""
-    run, tally, record = fold_run(history), tally_entries(history), RecordTally()
+    run, tally = fold_run(history), tally_entries(history)
+    record = RecordTally()
     for entry in history:
         record.add_entry(entry)
 

@@ -278,7 +278,8 @@ class CapReached(LimitReached):
         self, scope: str, per: str, limit: str, amounts: tuple[int, int, int], seconds: int
     ) -> None:
         super().__init__(scope, per, limit, amounts, seconds)
-        self.scope, self.per, self.limit, self.seconds = scope, per, limit, seconds
+        self.scope, self.per = scope, per
+        self.limit, self.seconds = limit, seconds
         self.asked, self.used, self.cap = amounts
 
     def __str__(self) -> str:
@@ -869,7 +870,8 @@ class StoreFailed(Unavailable):
     def __init__(self, doing: str, why: str, hint: str = "") -> None:
         super().__init__(doing, why, hint)
         # Database drivers write their errors on several lines, but a message of Forum is one line.
-        self.doing, self.why, self.hint = doing, " ".join(why.split()), hint or self.default_hint
+        self.doing, self.why = doing, " ".join(why.split())
+        self.hint = hint or self.default_hint
 
     def __str__(self) -> str:
         message = super().__str__().rstrip(".")
@@ -936,7 +938,8 @@ class LogMoved(StoreFailed):
 
     def __init__(self, origin: str, place: str) -> None:
         super().__init__("writing", "the log was moved")
-        self.origin, self.place, self.args = origin, place, (origin, place)
+        self.origin, self.place = origin, place
+        self.args = (origin, place)
 
 
 class LogEnded(StoreFailed):

@@ -279,7 +279,8 @@ def find_newest_checkpoint(
     newest = store.checkpoint()
     if newest is None or holds(newest):
         return newest
-    above, below, step = _size_of(newest), 0 if earlier is None else _size_of(earlier), 1
+    above, below = _size_of(newest), 0 if earlier is None else _size_of(earlier)
+    step = 1
     while above - step > below:
         note = store.checkpoint(above - step)
         if note is None or holds(note):

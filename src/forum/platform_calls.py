@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 SYSTEM: str = sys.platform
 """The operating system, as `sys.platform` names it."""
 
-_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 2, 4
+_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
+_PR_SET_DUMPABLE = 4
 _UNSUPPORTED = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 """Errors of a system call that the kernel does not have, or that a container forbids."""
 

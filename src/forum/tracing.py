@@ -105,7 +105,8 @@ class _ReceivedSpan(Span):
     def __init__(
         self, name: SpanName, attributes: dict[SpanAttribute, object], receiver: _Receiver
     ) -> None:
-        self._name, self._attributes, self._receiver = name, attributes, receiver
+        self._name, self._attributes = name, attributes
+        self._receiver = receiver
 
     def set(self, attribute: SpanAttribute, value: object) -> None:
         """Say something that is known only now."""

@@ -25,7 +25,9 @@ LOST = problems.ServerUnreachable("http://x", "gone")
 
 def refusal(problem: ProblemType, retry_after: float | None = None) -> problems.ServerProblem:
     """Return a problem as a server tells it."""
-    return problems.CLASSES[problem](problem.type, problem.title, problem.status, "", retry_after)
+    return problems.CLASSES[problem](
+        problem.type, problem.title, problem.status, "", retry_after=retry_after
+    )
 
 
 def test_what_is_generated_is_up_to_date() -> None:

@@ -26,7 +26,8 @@ from tests.docs.pages import ROOT
 PACKAGE = ROOT / "clients/python/src/forum_client"
 REFERENCE = ROOT / "docs/reference/client.md"
 
-_EVENT_STREAM, _JSON, _TEXT = "text/event-stream", "application/json", "text/plain"
+_EVENT_STREAM, _JSON = "text/event-stream", "application/json"
+_TEXT = "text/plain"
 # Operations that users look for elsewhere than under the tag and the name of their endpoint.
 _PLACES = {
     "export_run": ("runs", "bundle"),

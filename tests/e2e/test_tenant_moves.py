@@ -74,7 +74,8 @@ class Writer:
         self.refused: set[int] = set()
         self.longest_s = 0.0
         """The longest time from one acceptance to the next."""
-        self._root, self._token, self._stop = root, token, stop
+        self._root, self._token = root, token
+        self._stop = stop
         self.thread = Thread(target=self._write)
         self.thread.start()
 

@@ -79,7 +79,8 @@ class Power:
     """What a process lives on: it fails at one commit, before or after it, and for good."""
 
     def __init__(self, store: EntryStore, commits: int, *, persisted: bool) -> None:
-        self._store, self._left, self._persisted = store, commits, persisted
+        self._store, self._left = store, commits
+        self._persisted = persisted
         self.failed = False
 
     def append(self, records: Sequence[EntryWrite]) -> None:

@@ -179,7 +179,8 @@ class Table:
     """Plays one order again and again, each time in a new ledger."""
 
     def __init__(self, folder: Path, request: RunRequest) -> None:
-        self._folder, self._order, self._played = folder, request, 0
+        self._folder, self._order = folder, request
+        self._played = 0
 
     def play(self, commits: int = -1, *, persisted: bool = False) -> tuple[Office, bool]:
         """Play a run that may be broken at a commit, and tell whether it was."""

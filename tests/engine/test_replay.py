@@ -385,7 +385,8 @@ class Outage:
     """A database that refuses some commits."""
 
     def __init__(self, store: EntryStore) -> None:
-        self._store, self._left, self.refused = store, 0, 0
+        self._store, self._left = store, 0
+        self.refused = 0
 
     def begin(self, commits: int) -> None:
         """Refuse so many commits from now on."""

@@ -96,7 +96,8 @@ def test_a_cancellation_before_any_commit_of_a_run_is_honored(factory: StoreFact
     """Call, verdict, and the end: whoever was not refused is right to believe in the end."""
     refusals, request = [], RunRequest("x", chain("a"), quick())
     for commit in range(3):
-        store, other, run = factory(), Office(factory()), f"run-{commit}"
+        store, other = factory(), Office(factory())
+        run = f"run-{commit}"
         other.accept(request, run)
         rush = Interlude(commit, lambda: refusals.append(is_refused(other, run)))  # noqa: B023
         outcome = Office(store, append=partial(rush.call, store.append)).work(run).outcome

@@ -473,7 +473,8 @@ def test_a_rejected_task_sees_more_of_the_request_each_time(office: Office) -> N
         for attempt in (1, 2, 3)
         for step in (f"attempt/{attempt}/call/1", f"attempt/{attempt}/call/2")
     ]
-    first, second, whole = ["Elbe"], ["Elbe", "Rhine"], list(HAS_SECTION)
+    first, second = ["Elbe"], ["Elbe", "Rhine"]
+    whole = list(HAS_SECTION)
     assert seen == [first, first, second, second, whole, whole]
     assert office.findings() == ()
 

@@ -122,7 +122,8 @@ class PowerUntil:
     """What a process lives on until there is a verdict in a strand."""
 
     def __init__(self, office: Office, strand: str) -> None:
-        self._store, self._strand, self.failed = office.store, strand, False
+        self._store, self._strand = office.store, strand
+        self.failed = False
 
     def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit, as long as there is power."""

@@ -225,7 +225,8 @@ def test_processes_of_the_release_before_work_on_beside_an_upgrade(
     history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report that reads for long is in the way: it is named, and nobody waits behind it."""
-    release, accepted, waits = unpack(history.archive, tmp_path / "release"), [], []
+    release, accepted = unpack(history.archive, tmp_path / "release"), []
+    waits = []
     (history.home / "slow.toml").write_text(PLAN)
     upgraded, database = Event(), str(history.database)
 

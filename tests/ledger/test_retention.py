@@ -53,7 +53,8 @@ class Office:
     """A ledger with a clock to turn, and the means to sign it."""
 
     def __init__(self, factory: StoreFactory, folder: Path) -> None:
-        self.factory, self.now, self._ticks = factory, 10_000 * DAY, count(1)
+        self.factory, self.now = factory, 10_000 * DAY
+        self._ticks = count(1)
         self.store = factory()
         salts = lambda: secrets.token_bytes(32)  # noqa: E731
         clock = lambda: self.now + next(self._ticks)  # noqa: E731

@@ -74,7 +74,8 @@ def test_pages_of_a_run_are_all_of_it_in_the_order_of_the_log(
     last = everything[-1].index
 
     for limit in (1, 3, 7, len(everything), 1000):
-        pages, after, more = [], -1, True
+        pages, after = [], -1
+        more = True
         while more:
             page, more = read_page(store, "run", after, limit)
             pages += page
@@ -179,7 +180,8 @@ class Tally(Calls):
 
 def test_a_look_costs_the_same_however_many_tasks_a_run_has(store_factory: StoreFactory) -> None:
     """Each word that a model says is a reason to look: it must not be one to read 500 strands."""
-    store, other, costs = store_factory(), Chain(store_factory.origin, "other"), []
+    store, other = store_factory(), Chain(store_factory.origin, "other")
+    costs = []
     for strands in (1, 12):
         run = f"run-{strands}"
         chains = [Chain(store.origin, run, f"task/{n}") for n in range(strands)]

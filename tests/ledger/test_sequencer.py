@@ -86,7 +86,8 @@ def test_a_sequencer_that_is_overtaken_changes_nothing(store_factory: StoreFacto
 
 def test_a_drain_ends_while_others_append(store_factory: StoreFactory) -> None:
     """A worker that is told to stop drains: it must not have to wait until all others are idle."""
-    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store, other = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
     store.append(chain.take(3))
     swaps = 0
 

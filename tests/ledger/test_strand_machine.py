@@ -143,7 +143,8 @@ class StrandMachine(RuleBasedStateMachine):
     )
     def write(self, writer: Writer, names: list[str], fate: str) -> None:
         """Let a writer go on from where it believes to be, however long ago that was true."""
-        strand, at, loaded = writer.strand, writer.done, writer.strand.length - writer.done
+        strand, at = writer.strand, writer.done
+        loaded = writer.strand.length - writer.done
         steps = [f"{name}/{n}" for n, name in enumerate(names, at)]
         before = self.stored(strand.name)
         ahead = [LEDGER_KINDS.read(data).step for data in before[at:]]

@@ -80,7 +80,8 @@ def test_a_ledger_waits_for_no_queue_of_another() -> None:
             await end.wait()
 
     async def play() -> None:
-        slots, first, rest = FairSlots(2), asyncio.Event(), asyncio.Event()
+        slots, first = FairSlots(2), asyncio.Event()
+        rest = asyncio.Event()
         rest.set()
         busy = asyncio.create_task(hold(slots, Requester("a", "1"), first))
         await asyncio.sleep(0)

@@ -17,7 +17,8 @@ from tests.surfaces.terminal import Terminal
 
 MODEL = "claude-sonnet-4-5"
 LISTED: dict[str, Any] = {"model": MODEL, "input_usd": None, "output_usd": None}
-INPUT, WRITE, READ, OUTPUT = 3000, 3750, 300, 15000
+INPUT, WRITE = 3000, 3750
+READ, OUTPUT = 300, 15000
 """Nano-dollars for a token, as the provider lists them."""
 MIN_STORED = 1024
 REQUEST = "Name the soup. Describe the stew. " + "The kitchen has a large stove. " * 300
@@ -39,7 +40,8 @@ class Biller:
         return say(text, api=Api.ANTHROPIC, usage=usage)
 
     def _bill(self, body: dict[str, Any], written: int) -> dict[str, int]:
-        whole, known, marked, prefix = 0, 0, 0, sha256()
+        whole, known = 0, 0
+        marked, prefix = 0, sha256()
         ends = []
         for block in _blocks(body):
             text = block.get("text") or json.dumps(block.get("input_schema", ""))

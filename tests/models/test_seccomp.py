@@ -18,7 +18,9 @@ from forum.models.seccomp import (
     assemble_filter,
 )
 
-ALLOW, KILL, EPERM, ENOSYS, EAFNOSUPPORT = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x50061
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+EPERM, ENOSYS = 0x50001, 0x50026
+EAFNOSUPPORT = 0x50061
 MACHINES = sorted(ARCHITECTURES)
 WORDS = st.integers(0, 2**64 - 1)
 
@@ -63,7 +65,8 @@ def test_every_call_of_the_table_is_denied(machine: str) -> None:
 @given(number=st.integers(0, 600), arguments=st.tuples(WORDS, WORDS))
 def test_no_other_call_is_denied(machine: str, number: int, arguments: tuple[int, int]) -> None:
     """Programs need the rest, and namespaces bound it."""
-    code, architecture, numbers = assemble_filter(machine), ARCHITECTURES[machine], NUMBERS[machine]
+    code, architecture = assemble_filter(machine), ARCHITECTURES[machine]
+    numbers = NUMBERS[machine]
     family, request = (word & 0xFFFFFFFF for word in arguments)
     is_denied = number in numbers.values()
     if number == numbers["ioctl"]:
@@ -78,7 +81,8 @@ def test_no_other_call_is_denied(machine: str, number: int, arguments: tuple[int
 @given(upper=st.integers(0, 2**32 - 1))
 def test_the_upper_half_of_an_argument_changes_nothing(machine: str, upper: int) -> None:
     """The kernel takes an int, and so a program may put anything there."""
-    code, architecture, numbers = assemble_filter(machine), ARCHITECTURES[machine], NUMBERS[machine]
+    code, architecture = assemble_filter(machine), ARCHITECTURES[machine]
+    numbers = NUMBERS[machine]
     above = upper << 32
 
     assert decide(code, architecture, numbers["ioctl"], above, above | TIOCSTI) == EPERM

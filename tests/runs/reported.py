@@ -39,7 +39,8 @@ class ReportedRun:
         name: str = "Stock Keeper",
         source: ReportSourceFacts = TOLD,
     ) -> None:
-        self.ledger, self.run, self.label = ledger, run, label_name(name, A_RUN)
+        self.ledger, self.run = ledger, run
+        self.label = label_name(name, A_RUN)
         self._writer = open_reported_run(ledger, run, name, source, actor=self.label)
         (self.source,) = self._writer.parents
         self.main = ledger.open_strand_at_end(run, MAIN_STRAND)
@@ -122,7 +123,7 @@ def write_sample(ledger: Ledger, run: str, suffix: str = "", *, fails: bool = Fa
     reported.call(f"call{suffix}", DOLLAR // 100, f"agent{suffix}", tokens=100)
     outcome = Outcome.FAILED if fails else Outcome.OK
     reported.step(
-        f"tool{suffix}", "search", f"agent{suffix}", outcome, b"bad query" if fails else b""
+        f"tool{suffix}", "search", f"agent{suffix}", outcome, error=b"bad query" if fails else b""
     )
     reported.step(f"orphan{suffix}", "look up", f"gone{suffix}")
     reported.begin(

@@ -21,7 +21,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    ends, seed, cases = monotonic() + args.seconds, args.seed, all_cases()
+    ends, seed = monotonic() + args.seconds, args.seed
+    cases = all_cases()
     done = 0
     while True:
         wrong = disagreements(cases)

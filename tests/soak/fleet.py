@@ -88,7 +88,8 @@ class Fleet:
     """Starts lives, and leaves none behind."""
 
     def __init__(self, database: str, state: Path, evidence: Path) -> None:
-        self._database, self._state, self._evidence = database, state, evidence
+        self._database, self._state = database, state
+        self._evidence = evidence
         self._lives: list[Life] = []
         self._count = 0
 

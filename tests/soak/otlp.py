@@ -38,7 +38,8 @@ class Server:
     """A server that is killed and started again, at one address."""
 
     def __init__(self, made: Project) -> None:
-        self._made, self.port, self.kills = made, free_port(), 0
+        self._made, self.port = made, free_port()
+        self.kills = 0
         self._start()
 
     @property
@@ -69,7 +70,8 @@ class Exporter:
     """Reports traces until it is told to stop; counts what was acknowledged."""
 
     def __init__(self, number: int, urls: list[str], headers: dict[str, str]) -> None:
-        self._number, self._urls, self._headers = number, urls, headers
+        self._number, self._urls = number, urls
+        self._headers = headers
         self._random = random.Random(number)
         self.acknowledged: list[tuple[str, int]] = []
         """Trace and number of each span."""

@@ -175,7 +175,8 @@ def _probe(server: Served, seconds: float, done: threading.Event) -> Iterator[fl
 def _sending(
     server: Served, clients: int, statuses: "Counter[int]", took: dict[str, float]
 ) -> Iterator[threading.Event]:
-    stop, lock, turns = threading.Event(), threading.Lock(), iter(range(1 << 30))
+    stop, lock = threading.Event(), threading.Lock()
+    turns = iter(range(1 << 30))
     done, names = threading.Event(), list(SHAPES)
     # Written out beforehand: the clients must not take the time that the server needs.
     bodies = [[_written(SHAPES[name](seed)) for name in names] for seed in range(2)]

@@ -53,7 +53,8 @@ class Figures:
 
 def measure(folder: Path, database: str | None, cycles: int, seed: int) -> Figures:
     """Start and stop so many workers while others work on the same ledger."""
-    random, seconds, statuses = Random(seed), list[float](), list[int]()
+    random, seconds = Random(seed), list[float]()
+    statuses = list[int]()
     with project(folder, database) as made, made.worker(), _load(made) as submitted:
         for cycle in range(cycles):
             with _worker(made) as worker:

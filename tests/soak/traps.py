@@ -94,7 +94,8 @@ def die() -> None:
 
 class _TrappedStore:
     def __init__(self, store: Store, trap: Trap, notes: Journal) -> None:
-        self._store, self._trap, self._notes = store, trap, notes
+        self._store, self._trap = store, trap
+        self._notes = notes
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the store has
         return getattr(self._store, name)
@@ -140,7 +141,8 @@ class TrappedMemory:
     """The signer's guard, with a trap around it."""
 
     def __init__(self, memory: CheckpointStore, trap: Trap, notes: Journal) -> None:
-        self._memory, self._trap, self._notes = memory, trap, notes
+        self._memory, self._trap = memory, trap
+        self._notes = notes
 
     def latest(self) -> bytes | None:
         """Return the note, or nothing when there never was one."""

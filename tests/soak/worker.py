@@ -86,7 +86,8 @@ class Lane:
     """Writes strand after strand, each taken up where its record ends."""
 
     def __init__(self, orders: Orders, number: int, ledger: Ledger, acks: Journal) -> None:
-        self._orders, self._number, self._ledger, self._acks = orders, number, ledger, acks
+        self._orders, self._number = orders, number
+        self._ledger, self._acks = ledger, acks
         # Every life cuts its steps into batches of its own.
         self._random = Random(f"{orders.name}/{number}")
         self._cause: Hash | None = None

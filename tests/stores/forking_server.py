@@ -23,7 +23,8 @@ from forum.ledger.kinds import NoteFacts, Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Attachment, Draft, Strand
 
-CHILDREN, AT_ONCE, ENTRIES, THREADS = 100, 10, 10, 4
+CHILDREN, AT_ONCE = 100, 10
+ENTRIES, THREADS = 10, 4
 PATIENCE_SECONDS = 90.0
 
 
@@ -124,7 +125,8 @@ class Slow:
     """Content that takes its time, in the middle of a commit."""
 
     def __init__(self, begun: Event) -> None:
-        self._begun, self._reads, self.size = begun, 0, 4
+        self._begun, self._reads = begun, 0
+        self.size = 4
 
     def chunks(self) -> Iterator[bytes]:
         """Read it; the second time it is being stored."""

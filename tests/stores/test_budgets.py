@@ -90,7 +90,8 @@ def test_threads_that_commit_together_never_pass_a_cap(factory: StoreFactory) ->
     committer = GroupCommitter(store)
 
     def spend(number: int) -> int:
-        own, chain, done = budgets[number % 3], Chain(factory.origin, f"run-{number}"), 0
+        own, chain = budgets[number % 3], Chain(factory.origin, f"run-{number}")
+        done = 0
         while True:
             record = chain.next()
             try:
@@ -152,7 +153,8 @@ def test_a_charge_waits_for_no_row_that_processes_share(postgres_url: str) -> No
 
 def test_what_is_given_back_and_what_is_overrun_is_counted(factory: StoreFactory) -> None:
     """A bill above the reservation is spent; the next one is refused."""
-    store, chain, cap = factory(), Chain(factory.origin), cap_of(usd=100)
+    store, chain = factory(), Chain(factory.origin)
+    cap = cap_of(usd=100)
     taken = store.take_slice("ledger", "month", "a", Spend(usd=100), cap=cap)
     charge(store, chain, taken, usd=100)
     charge(store, chain, taken, guarded=False, usd=-60)
@@ -171,7 +173,8 @@ def test_what_is_given_back_and_what_is_overrun_is_counted(factory: StoreFactory
 
 def test_a_slice_of_yesterday_pays_for_nothing(factory: StoreFactory) -> None:
     """The day is that of the database, and is looked at in the commit."""
-    store, chain, cap = factory(), Chain(factory.origin), cap_of(usd=100)
+    store, chain = factory(), Chain(factory.origin)
+    cap = cap_of(usd=100)
     taken = store.take_slice("ledger", "day", "a", Spend(usd=100), cap=cap)
 
     over = taken._replace(period="2020-01-01")

@@ -104,7 +104,8 @@ def test_only_the_leader_cleans_up(
     store_factory: StoreFactory, tmp_path: Path, loops: list[PublisherLoop]
 ) -> None:
     """A thousand processes that all look for old runs would be work without end."""
-    store, asked, cleaned = store_factory(), count(), count()
+    store, asked = store_factory(), count()
+    cleaned = count()
 
     def try_lead() -> bool:
         next(asked)

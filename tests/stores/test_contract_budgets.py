@@ -31,7 +31,8 @@ def test_effects_are_committed_with_their_entries_or_not_at_all(
 ) -> None:
     """A charge without its entry is for nothing, and an entry without its charge is for free."""
     store, origin = store_factory(), store_factory.origin
-    chain, late, poor = Chain(origin), Chain(origin), Chain(origin, strand="poor")
+    chain, late = Chain(origin), Chain(origin)
+    poor = Chain(origin, strand="poor")
     opened, too_much = (
         OpenBudgetAccount("run", Amount(calls=3)),
         BudgetCharge("run", Amount(calls=3)),
@@ -144,8 +145,10 @@ def test_a_cap_is_never_passed_whoever_races_for_the_rest(store_factory: StoreFa
 
     def spend(agent: int) -> tuple[int, int]:
         """Reserve, and give some of it back; return what was spent, and the most that was seen."""
-        committer, store, chance = committers[agent % 2], stores[agent % 2], Random(agent)
-        chain, spent, seen = Chain(store.origin, strand=f"{agent}"), 0, 0
+        committer, store = committers[agent % 2], stores[agent % 2]
+        chance = Random(agent)
+        chain, spent = Chain(store.origin, strand=f"{agent}"), 0
+        seen = 0
         for _ in range(8):
             reserved = chance.randint(1, 9)
             unused = chance.randint(0, reserved)

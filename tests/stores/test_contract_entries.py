@@ -142,7 +142,8 @@ def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
     store_factory: StoreFactory, refusal: type[Exception]
 ) -> None:
     """A group is a matter of speed only: what is all or none is one append."""
-    store, origin, begun, gate = store_factory(), store_factory.origin, Event(), Event()
+    store, origin = store_factory(), store_factory.origin
+    begun, gate = Event(), Event()
     sizes: list[int] = []
 
     def append(records: Sequence[EntryWrite]) -> None:

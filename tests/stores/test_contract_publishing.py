@@ -170,7 +170,7 @@ def test_own_entries_are_stored_with_the_swap_or_not_at_all(store_factory: Store
         batch, old = store.pending_entries(100), store.head()
         tree = Tree.load(old.size, store.read_tile)
         tiles = tree.extend([*batch.leaves, *(write.leaf for write in added)])
-        store.advance_head(old, TreeHead(tree.size, tree.root()), batch, tiles, added)
+        store.advance_head(old, TreeHead(tree.size, tree.root()), batch, tiles, own=added)
 
     before, writes = state(store), own.take(2)
     with pytest.raises(PositionTaken):
@@ -277,7 +277,8 @@ def test_a_long_backlog_is_estimated_from_its_ends(
     """It is looked at four times a second: with the sequencer away, that must not take longer."""
     monkeypatch.setattr(sql_appending, "_SAMPLE_ROWS", 10)
     store, other = store_factory(), store_factory.beside()
-    stranger, chain, strange = other(), Chain(store_factory.origin), Chain(other.origin)
+    stranger, chain = other(), Chain(store_factory.origin)
+    strange = Chain(other.origin)
     estimates = []
     for waiting in range(1, 61):
         store.append(chain.take(2))

@@ -20,9 +20,12 @@ from tests.support import (
 def test_a_summary_replaces_the_one_before(store_factory: StoreFactory) -> None:
     """A reader gets the last row of each run that has one, and pages of their names."""
     store = store_factory()
-    rows = [RunSummaryRow(run, 1, 2**40, b"[]", b"tag") for run in ("Z", "a", "b")]
+    rows = [
+        RunSummaryRow(run, version=1, ended=2**40, data=b"[]", tag=b"tag")
+        for run in ("Z", "a", "b")
+    ]
     store.save_summaries(rows)
-    later = RunSummaryRow("a", 2, 2**41, b"\x00\xff", None)
+    later = RunSummaryRow("a", version=2, ended=2**41, data=b"\x00\xff", tag=None)
     store.save_summaries([later])
     reader = store_factory()
 

@@ -57,7 +57,8 @@ def test_alarms_are_read_in_pages_and_by_their_time(store_factory: StoreFactory)
 
 def test_a_due_timer_is_claimed_by_one_worker_and_put_off(store_factory: StoreFactory) -> None:
     """Workers that claim the same timers hand on the same runs, and cost more the more they are."""
-    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store, other = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
     future = store.now() + 3_600_000_000
     due = [Timer(f"run-{n}", "main", 100 - n) for n in range(7)]
     store.append([chain.next(effects=(*due, Timer("later", "main", future)))])
@@ -166,7 +167,8 @@ def test_due_runs_are_claimed_in_their_order_and_not_more_than_asked_for(
     store_factory: StoreFactory,
 ) -> None:
     """The longest due come first; what one worker has no room for is left to the others."""
-    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store, other = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
     for worker in ("me", "other"):
         store.renew_lease(worker, 60.0)
     due = [Timer(f"run-{n}", "main", 100 - n) for n in range(7)]
@@ -254,7 +256,8 @@ def test_a_worker_without_a_lease_claims_nothing(store_factory: StoreFactory) ->
 
 def test_a_signal_tells_of_timers_that_are_due(store_factory: StoreFactory) -> None:
     """A worker that waits is woken by the commit of another process."""
-    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store, other = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
     signal = store.open_signal("me")
     try:
         quiet = signal.wait(0.2)
@@ -351,7 +354,8 @@ def test_workers_that_claim_at_the_same_time_get_different_runs(
 
 def test_an_alarm_is_snoozed_unless_it_was_changed(store_factory: StoreFactory) -> None:
     """Whoever looked at a run puts off its own alarm only, never the one of what came after."""
-    store, worker, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store, worker = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
     store.append([chain.next(effects=tuple(Timer("run", name, 1) for name in "abc"))])
     read = worker.timers(None, 9, due=True)
     store.append([chain.next(effects=(Timer("run", "b", 2), Timer("run", "c", None)))])

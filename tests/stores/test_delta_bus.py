@@ -105,7 +105,8 @@ def heed(whispers: DeltaBus, ear: Ear) -> None:
 
 def test_all_who_listen_in_a_process_are_told_at_once() -> None:
     """From when they begin to listen until they stop."""
-    whispers, first, second = LocalDeltaBus(), Ear(), Ear()
+    whispers, first = LocalDeltaBus(), Ear()
+    second = Ear()
     whispers.publish(*CALL, "to nobody; ")
     with whispers.subscribe(first):
         whispers.publish(*CALL, "to one; ")
@@ -119,7 +120,8 @@ def test_all_who_listen_in_a_process_are_told_at_once() -> None:
 
 def test_one_who_cannot_listen_is_told_no_more_and_harms_nobody() -> None:
     """The one who speaks is in the midst of a call."""
-    whispers, rude, polite = LocalDeltaBus(), Rude(), Ear()
+    whispers, rude = LocalDeltaBus(), Rude()
+    polite = Ear()
     with whispers.subscribe(rude), whispers.subscribe(polite):
         whispers.publish(*CALL, "one ")
         whispers.publish(*CALL, "two")

@@ -110,7 +110,8 @@ def test_no_more_may_wait_than_memory_holds(
 ) -> None:
     """While a database is away clients go on asking, and all of it would be kept for its return."""
     monkeypatch.setattr(module, "_MAX_QUEUED", 2)
-    store, begun, gate = factory(), Event(), Event()
+    store, begun = factory(), Event()
+    gate = Event()
 
     def append(records: Sequence[EntryWrite]) -> None:
         begun.set()
@@ -137,7 +138,8 @@ def test_one_who_asks_again_does_not_cost_the_others_their_common_commit(
     factory: StoreFactory,
 ) -> None:
     """Anybody can repeat an Idempotency-Key all day; each time, all would be committed singly."""
-    store, begun, gate = factory(), Event(), Event()
+    store, begun = factory(), Event()
+    gate = Event()
     commits = 0
 
     def append(records: Sequence[EntryWrite]) -> None:
@@ -206,7 +208,8 @@ def test_an_error_of_the_program_in_a_look_at_the_backlog_is_raised_and_ends_not
 
 def test_a_writer_that_gives_up_waiting_stops_nobody(factory: StoreFactory) -> None:
     """A cancelled request must not take the committer of all others with it."""
-    store, begun, gate = factory(), Event(), Event()
+    store, begun = factory(), Event()
+    gate = Event()
 
     def append(records: Sequence[EntryWrite]) -> None:
         begun.set()

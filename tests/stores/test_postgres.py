@@ -223,7 +223,8 @@ def test_a_server_that_only_reads_is_an_error_of_ours(postgres_url: str) -> None
 def test_one_process_leads_at_a_time(postgres_url: str) -> None:
     """Several that sequence one log would be safe, and would waste each other's work."""
     factory, beside = StoreFactory(postgres_url), StoreFactory(postgres_url)
-    first, second, stranger = factory(), factory(), beside()
+    first, second = factory(), factory()
+    stranger = beside()
 
     assert first.try_lead()
     assert not second.try_lead()

@@ -63,7 +63,8 @@ class Writer:
 
     def __init__(self, url: str, tables: Sequence[str]) -> None:
         self._url, self._tables = url, tables
-        self._stop, self.longest_s, self.rounds = Event(), 0.0, 0
+        self._stop, self.longest_s = Event(), 0.0
+        self.rounds = 0
         self._thread = Thread(target=self._run)
 
     def __enter__(self) -> Self:

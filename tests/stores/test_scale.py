@@ -76,7 +76,8 @@ class Database:
     """One loaded database: its measured log, and how it carries statements out."""
 
     def __init__(self, kind: str, place: Path | str, loaded: LoadedLog) -> None:
-        self.kind, self.place, self.loaded = kind, place, loaded
+        self.kind, self.place = kind, place
+        self.loaded = loaded
         self._parameters = parameters_of(loaded, kind)
 
     def open(self) -> Store:

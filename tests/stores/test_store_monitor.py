@@ -22,7 +22,8 @@ def test_a_store_that_never_answers_is_noticed(
     """A driver may wait for minutes for a server that is cut off: nobody waits with it."""
     monkeypatch.setattr(module, "LOST_AFTER_S", 0.3)
     caplog.set_level(logging.INFO, "forum")
-    store, cut_off, back = store_factory(), Event(), Event()
+    store, cut_off = store_factory(), Event()
+    back = Event()
 
     def read_state() -> object:
         if cut_off.is_set():
@@ -66,7 +67,8 @@ class Watched:
     """A monitor over a store whose state a test sets."""
 
     def __init__(self, store: object) -> None:
-        self.size, self.pending, self.skew_s = 5, None, 0.0
+        self.size, self.pending = 5, None
+        self.skew_s = 0.0
         self.standby = self.read_only = False
         self.refused: Exception | None = None
         self.lost: Exception | None = None

@@ -56,7 +56,8 @@ def _run_command(case: dict[str, Any]) -> None:
 
 def _follow(number: int, process: int, given: bytes, seconds: float) -> bytes:
     """Return what the terminal is sent until the command ends."""
-    shown, begun, asked = b"", monotonic(), False
+    shown, begun = b"", monotonic()
+    asked = False
     if given:
         os.write(number, given)
     while True:

@@ -121,7 +121,8 @@ class Abused:
     def unharmed(self) -> "Iterator[Neighbour]":
         """See to it that nobody else notices what is done meanwhile, and that nothing is left."""
         run = self.served.begin()
-        log, connections, memory = self.log, self.connections, self.memory
+        log, connections = self.log, self.connections
+        memory = self.memory
         with Neighbour(self.served.url).watching() as neighbour:
             yield neighbour
 

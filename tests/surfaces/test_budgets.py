@@ -26,7 +26,8 @@ def bare(tmp_path: Path) -> Terminal:
     return made
 
 
-RUNS, CHAT, BUDGETS = "/api/v1/runs", "/v1/chat/completions", "/api/v1/budgets"
+RUNS, CHAT = "/api/v1/runs", "/v1/chat/completions"
+BUDGETS = "/api/v1/budgets"
 TWO_RUNS = f"""{PROJECT}
 [budgets.each-key]
 per = "day"

@@ -156,7 +156,9 @@ def test_config_alone_shows_the_settings(bare: Terminal) -> None:
 def test_each_command_of_a_feature_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may follow a command of a feature, also of one that is not there."""
     added = tuple(
-        FeatureCommand(name, "webhooks.cli:webhooks", "Look", after, "")
+        FeatureCommand(
+            name, function="webhooks.cli:webhooks", group="Look", after=after, summary=""
+        )
         for name, after in (("third", "second"), ("second", "review"), ("last", "no-such"))
     )
     monkeypatch.setattr(cli_module, "FEATURES", (*FEATURES, Feature("added", commands=added)))

@@ -227,7 +227,15 @@ def test_a_form_is_filled_as_its_members_are_declared() -> None:
     form = fill(_StayForm, stay, usd=cost.usd, found=cap)
 
     written = AmountForm("1.50", 3, 1)
-    assert form == _StayForm(written, "1970-01-01T00:00:00Z", None, None, (written,), "1.50", cap)
+    assert form == _StayForm(
+        written,
+        arrived="1970-01-01T00:00:00Z",
+        left=None,
+        note=None,
+        costs=(written,),
+        usd="1.50",
+        found=cap,
+    )
     assert fill(_StayForm, stay, usd="2", left=1_000_000, found=None).left == "1970-01-01T00:00:01Z"
 
 

@@ -91,7 +91,8 @@ def test_base64_in_another_spelling_is_refused(text: str) -> None:
 def test_a_tree_is_the_one_that_the_standard_defines() -> None:
     """Roots and tiles, however they are computed, follow the recursive definition."""
     for size in SIZES:
-        tree, leaves, root = Tree(), LEAVES[:size], ORACLE.mth(0, size)
+        tree, leaves = Tree(), LEAVES[:size]
+        root = ORACLE.mth(0, size)
         tiles = tree.extend(leaves)
 
         assert tree.size == size
@@ -127,7 +128,8 @@ def test_a_view_computes_the_root_over_any_range(one: int, other: int) -> None:
 @given(st.lists(st.one_of(st.integers(0, 3), st.integers(0, 700)), max_size=6))
 def test_a_tree_grown_in_pieces_is_the_tree_made_at_once(chunks: list[int]) -> None:
     """When entries arrive is not recorded: only their order is."""
-    tree, stored, size = Tree(), dict[TileId, bytes](), 0
+    tree, stored = Tree(), dict[TileId, bytes]()
+    size = 0
     for chunk in chunks:
         stored |= tree.extend(LEAVES[size : size + chunk])
         size += chunk

@@ -40,7 +40,8 @@ class Flips:
     def __init__(self, bundle: bytes, trust: Trust = TRUST, page_share: int = 100) -> None:
         """`page_share`: one in how many flips is also verified by the page."""
         self._page_share = page_share
-        self.bundle, self._trust, self._stranger = bundle, trust, stranger(trust)
+        self.bundle, self._trust = bundle, trust
+        self._stranger = stranger(trust)
         self._files = unpack_archive(bundle)
         self.spans = dict(_spans(self._files))
         self._genuine = verify_bundle(bundle, LEDGER_KINDS, trust)

@@ -61,7 +61,8 @@ class LocalWitness:
     """Cosigns whatever it is shown, at the time of a clock that it shares with the writer."""
 
     def __init__(self, key: SigningKey, clock: Callable[[], int]) -> None:
-        self.name, self._key, self._clock = key.name, key, clock
+        self.name, self._key = key.name, key
+        self._clock = clock
         self.asleep = False
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:

@@ -60,7 +60,8 @@ from tests.verify.samples import (
     write_story,
 )
 
-HOLDS, FAILS, NOT_CHECKED = State.HOLDS, State.FAILS, State.NOT_CHECKED
+HOLDS, FAILS = State.HOLDS, State.FAILS
+NOT_CHECKED = State.NOT_CHECKED
 
 
 @pytest.fixture(scope="module")

@@ -167,7 +167,8 @@ def _order(*steps: ScriptStep, done_when: str = "contains good", **members: Any)
     return RunRequest("do it", plan(Task("a", "x", done_when)), policy)
 
 
-FAIL, BAD, GOOD = ScriptStep(fail="503"), ScriptStep("bad"), ScriptStep("good")
+FAIL, BAD = ScriptStep(fail="503"), ScriptStep("bad")
+GOOD = ScriptStep("good")
 ORDERS = {
     "failed": _order(FAIL),
     "escalated": _order(FAIL, BAD, ladder=("big",)),

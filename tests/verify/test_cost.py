@@ -137,7 +137,8 @@ def many_signatures(text: str, count: int) -> list[Signature]:
     digest = sha512(LOG.seed).digest()
     secret = int.from_bytes(digest[:32], "little") & ((1 << 254) - 8) | 1 << 254
     key = LOG.verifier()
-    nonce, point, signatures = 1, standalone.BASE, list[Signature]()
+    nonce, point = 1, standalone.BASE
+    signatures = list[Signature]()
     for _ in range(count):
         commitment = standalone.point_encode(point)
         hashed = sha512(commitment + key.public + text.encode()).digest()

@@ -492,7 +492,8 @@ def _look_again(story: Story) -> None:
         replace(intent, id="look", bodies={**intent.bodies}),
         replace(happened, id="no", facts=OutcomeFacts(Outcome.FAILED, Why.LOST)),
     ]
-    intent.step, intent.parents, happened.step = "check/2", [], "check/2/outcome"
+    intent.step, intent.parents = "check/2", []
+    happened.step = "check/2/outcome"
     at = story.lines.index(intent)
     story.lines[at:at] = before
 

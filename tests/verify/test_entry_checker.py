@@ -11,7 +11,8 @@ from forum.ledger.ports import EntryRow
 from forum.verify.entry_checker import EntryChecker, StrandHead
 from forum.verify.report import Findings
 
-ORIGIN, RUN, STRAND, TIME = "log.example/1", "run", "work", 1_700_000_000_000_000
+ORIGIN, RUN = "log.example/1", "run"
+STRAND, TIME = "work", 1_700_000_000_000_000
 PREVIOUS, FIRST, SECOND = (hashlib.sha256(name).hexdigest() for name in (b"0", b"1", b"2"))
 
 

@@ -243,7 +243,8 @@ def forge_hand_over(
     world: Rotated, how: str, thief: SigningKey
 ) -> KeyRotationFacts | KeyRotationV2Facts:
     """Return a hand-over to a thief, who has not both keys, or not for this place."""
-    old, own, size = world.key, world.key.name, world.store.head().size
+    old, own = world.key, world.key.name
+    size = world.store.head().size
     honest = sign_rotation(own, size, old, thief)
     keys = (honest.old, honest.vkey)
     by_thief = sign_rotation(own, size, SigningKey(thief.seed, own), thief)

@@ -53,7 +53,8 @@ class CheckedClock:
         read_ticks: Callable[[], int],
         ask_database: Callable[[], int],
     ) -> None:
-        self._read_time, self._read_ticks, self._ask_database = read_time, read_ticks, ask_database
+        self._read_time, self._read_ticks = read_time, read_ticks
+        self._ask_database = ask_database
         self._last: _Measurement | None = None
 
     def __call__(self) -> int:

@@ -78,7 +78,8 @@ class KeyOperations:
     """Makes, rotates and replaces the signing key and the write keys of a log."""
 
     def __init__(self, project: ProjectContext, log: LogOperations, witnesses: Witnesses) -> None:
-        self._project, self._log, self._witnesses = project, log, witnesses
+        self._project, self._log = project, log
+        self._witnesses = witnesses
 
     def initialise(self) -> bool:
         """Create the key, policy, witness and log that are missing; return whether the log is new.
@@ -667,11 +668,8 @@ class KeyOperations:
         """Record the epoch or key that is about to be used, beside the one in use."""
         from forum.stores.project_registry import Project, ProjectEpoch
 
-        place, project, lost = (
-            self._project.place,
-            self._project.registry.find(self._project.place),
-            None,
-        )
+        place, project = self._project.place, self._project.registry.find(self._project.place)
+        lost = None
         if project is None:
             lost = self._project.registry.find_with_lost_key(place)
             epochs = (

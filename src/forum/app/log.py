@@ -80,7 +80,8 @@ class LogOperations:
     """Appends to the log, publishes, exports, redacts and verifies it."""
 
     def __init__(self, project: ProjectContext, witnesses: Witnesses, reads: RunReads) -> None:
-        self._project, self._witnesses, self._reads = project, witnesses, reads
+        self._project, self._witnesses = project, witnesses
+        self._reads = reads
         self._clock_was_named = False
         self._publisher_loop: PublisherLoop | None = None
         self.counters = metrics.EntryCounters(KINDS)

@@ -153,7 +153,8 @@ class LogsWorker:
             from forum.stores.postgres_connections import PostgresConnections
 
         self._find, self._capacity = find, capacity or WorkerCapacity()
-        self._report, self._warn, self._on_open = report, warn, on_open
+        self._report, self._warn = report, warn
+        self._on_open = on_open
         self._patience, self.max_open = patience, MAX_OPEN_LOGS
         self._projects: dict[str, _ServedProject] = {}
         """By origin."""

@@ -32,7 +32,8 @@ class LogFigures(Struct, frozen=True):
 
 def measure_run(project: ProjectContext, run: str) -> RecordFigures:
     """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""
-    tally, waiting, seen = RecordTally(), [run], {run}
+    tally, waiting = RecordTally(), [run]
+    seen = {run}
     while waiting:
         name, count = waiting.pop(), 0
         for count, (_, data) in enumerate(project.store.entries_of_run(name), 1):  # noqa: B007
@@ -58,7 +59,8 @@ def measure_log(
     trees = project.remembered_trees()
     with project.open_reader() as reader:
         project.check_continues(reader, trees)
-        head, note, seen = reader.head(), reader.checkpoint(), project.seen.latest()
+        head, note = reader.head(), reader.checkpoint()
+        seen = project.seen.latest()
         record = measure_run(project, run) if run else _measure_entries(reader, head.size, progress)
         return LogFigures(
             origin=reader.origin,

@@ -36,7 +36,8 @@ class BegunStep:
     """A step that is on record before it is made."""
 
     def __init__(self, writer: ReportedRunWriter, strand: Strand, facts: ReportBeginFacts) -> None:
-        self.facts, self._writer, self._strand = facts, writer, strand
+        self.facts, self._writer = facts, writer
+        self._strand = strand
 
     async def end(self, facts: ReportStepFacts, bodies: Sequence[Attachment] = ()) -> None:
         """Record how the step ended, unless another process has recorded it as lost."""

@@ -19,7 +19,8 @@ class RunSearch:
     """Searches runs for words in their bodies, which are compared with their commitments."""
 
     def __init__(self, project: ProjectContext, words: str, max_bytes: int) -> None:
-        self._project, self._words, self._left = project, words, max_bytes
+        self._project, self._words = project, words
+        self._left = max_bytes
         self.unsearched = 0
         """The number of runs without a match of which not every text was searched."""
 

@@ -111,7 +111,8 @@ class RunOperations:
     def __init__(
         self, project: ProjectContext, log: LogOperations, keys: KeyOperations, reads: RunReads
     ) -> None:
-        self._project, self._log, self._keys, self._reads = project, log, keys, reads
+        self._project, self._log = project, log
+        self._keys, self._reads = keys, reads
         self._worker: ClaimingWorker | None = None
         self._gauges = BackgroundReader(lambda: [*log.gauges.samples(), *self._quota_samples()])
 

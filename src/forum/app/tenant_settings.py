@@ -36,7 +36,8 @@ class ServedTenants:
         if not settings.database:
             why = "tenants share a Postgres database; set [database] url or FORUM_DATABASE_URL"
             raise BadSettings(str(settings.file), why)
-        self.operator, self._environ, self._report = settings, environ, report
+        self.operator, self._environ = settings, environ
+        self._report = report
         self.folder = settings.file.parent / TENANTS_FOLDER
         self._loaded: dict[Path, Settings] = {}
 

@@ -42,7 +42,8 @@ from forum.runs.schedule import final_results
 from forum.runs.text_fit import estimate_tokens
 from forum.tlog import Hash
 
-INTENT, DELIVERY, SYNTHESIS = "intent", "delivery", "synthesis"
+INTENT, DELIVERY = "intent", "delivery"
+SYNTHESIS = "synthesis"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND, Check.COVERAGE})
 """Checks that fail the run.  A failed revision is not among them: the long answer is kept."""
 
@@ -94,7 +95,8 @@ class AnswerAssembler:
     """Derives the next role needed for the answer, or the answer, from the state of a run."""
 
     def __init__(self, ledger: Ledger, case: context.RunContext, state: Run) -> None:
-        self._ledger, self._case, self._state = ledger, case, state
+        self._ledger, self._case = ledger, case
+        self._state = state
         self._roles = case.policy.roles
 
     def next_step(self) -> str | Conclusion:

@@ -62,7 +62,8 @@ class ChildRunCaller:
         self, caller: model_calls.ModelCaller, case: context.RunContext, task: Task
     ) -> None:
         """Take the task; that of a role has nothing but its name."""
-        self._caller, self._case, self._task = caller, case, task
+        self._caller, self._case = caller, case
+        self._task = task
         self._ledger, self._policy = caller.ledger, caller.policy
         self._reply_source = caller.reply_source
 

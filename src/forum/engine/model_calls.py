@@ -133,7 +133,8 @@ class StepNames:
     """
 
     def __init__(self, attempt: int) -> None:
-        self.attempt, self.calls, self._uses = attempt, 0, 0
+        self.attempt, self.calls = attempt, 0
+        self._uses = 0
         self._seen: dict[ToolCall, int] = {}
 
     def next_call(self) -> tuple[str, str]:
@@ -158,12 +159,8 @@ class ModelCaller:
     def __init__(
         self, services: Services, run_input: context.RunInput, task: str, stop: CancelToken
     ) -> None:
-        self.services, self.ledger, self.run_input, self.task = (
-            services,
-            services.ledger,
-            run_input,
-            task,
-        )
+        self.services, self.ledger = services, services.ledger
+        self.run_input, self.task = run_input, task
         self.policy = with_operator_rules(run_input.policy, services.gate_rules)
         self.cancel_token, self.reply_source = stop, services.find_reply_source(run_input)
         self.allowed_by = (
@@ -373,8 +370,16 @@ class ModelCaller:
         self, model: str, bound: Amount, turns: StepNames, ask: CallSpec
     ) -> kinds.CallFacts:
         longest = min(self.policy.call_milliseconds, self.run_input.accepted.milliseconds)
-        amounts = (bound.usd, bound.tokens, longest)
-        return kinds.CallFacts(ask.agent, model, turns.attempt, turns.calls, *amounts, ask.role)
+        return kinds.CallFacts(
+            agent=ask.agent,
+            model=model,
+            attempt=turns.attempt,
+            turn=turns.calls,
+            usd=bound.usd,
+            tokens=bound.tokens,
+            milliseconds=longest,
+            role=ask.role,
+        )
 
     def _model(self, agent: str) -> ports.Model:
         """Return the model of an agent.  Raises `TaskHalted` if it is unusable on this worker."""

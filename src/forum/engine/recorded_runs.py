@@ -149,7 +149,8 @@ class ForkSource:
     """
 
     def __init__(self, ledger: log.Ledger, run: str, most: int) -> None:
-        self._ledger, self._past, self._most = ledger, RecordedRun(ledger, run), most
+        self._ledger, self._past = ledger, RecordedRun(ledger, run)
+        self._most = most
 
     def find_reply(self, call: ports.ModelCall) -> ports.RecordedReply | None:
         """Return the forked run's reply to the same prompt up to the fork index, or None."""
@@ -225,7 +226,8 @@ class ReplaySource:
     """Takes every reply, outcome and stop from the record; `ReplayMiss` if one is missing."""
 
     def __init__(self, ledger: log.Ledger, run: str) -> None:
-        self._ledger, self._run, self._past = ledger, run, _ReplayedRun(ledger, run)
+        self._ledger, self._run = ledger, run
+        self._past = _ReplayedRun(ledger, run)
         self.is_played_out = False
         """Whether everything that was recorded before the end has been replayed."""
 
@@ -255,7 +257,8 @@ class ReplaySource:
 
     def recorded_end(self) -> ports.RecordedEnd:
         """Return the end of the recorded run."""
-        stopped, spent, canceller, steps = None, b"", "", set()
+        stopped, spent = None, b""
+        canceller, steps = "", set()
         for _, entry in log.read_strand_entries(self._ledger, self._run, MAIN_STRAND):
             steps.add(entry.step)
             if isinstance(entry.facts, kinds.StopFacts):
@@ -367,7 +370,8 @@ def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
     if not ledger.store.strands(run):
         raise NoSuchRun(run)
     run_input, request = context.read_run_input(ledger, run), ""
-    plan, route, about = None, None, None
+    plan, route = None, None
+    about = None
     for _, entry in log.read_strand_entries(ledger, run, MAIN_STRAND):
         at = _position_of(entry)
         # A plan that the engine made and a classifier's route are no part of the request: the new

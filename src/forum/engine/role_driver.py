@@ -73,7 +73,8 @@ class RoleDriver:
         task: str,
         stop: CancelToken,
     ) -> None:
-        self._run_input, self._policy, self._ledger = run_input, run_input.policy, services.ledger
+        self._run_input, self._policy = run_input, run_input.policy
+        self._ledger = services.ledger
         self._task, self._caller = task, model_calls.ModelCaller(services, run_input, task, stop)
         self._tools = ToolRunner(self._caller, ())
 

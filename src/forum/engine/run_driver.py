@@ -68,11 +68,8 @@ class RunDriver:
     ) -> None:
         self._ledger, self._listener = services.ledger, attention
         self._start, self._local_runner = start_tasks, here
-        self._signals, self._find_reply_source, self._pending_turns = (
-            run_signals,
-            services.find_reply_source,
-            turn_registry,
-        )
+        self._signals, self._find_reply_source = run_signals, services.find_reply_source
+        self._pending_turns = turn_registry
         self._gate_rules, self._open_encoder = services.gate_rules, services.open_encoder
         self._may_share, self._find_in_text = services.shares_tasks, services.find_claims
         self._recorded_end: RecordedEnd | None = None

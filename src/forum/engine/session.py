@@ -184,17 +184,14 @@ class SessionRunner:
         turn_registry: TurnRegistry,
         open_encoder: OpenEncoder,
     ) -> None:
-        self._ledger, self._run_input, self._main, self._reply_source = (
-            ledger,
-            run_input,
-            main,
-            reply_source,
-        )
+        self._ledger, self._run_input = ledger, run_input
+        self._main, self._reply_source = main, reply_source
         self._pending_turns, self._open_encoder = turn_registry, open_encoder
 
     async def run_to_close(self, take: TurnExecutor) -> SessionResult:
         """Drive the session until the protocol closes it, and return its result."""
-        ledger, run_input, reply_source = self._ledger, self._run_input, self._reply_source
+        ledger, run_input = self._ledger, self._run_input
+        reply_source = self._reply_source
         session = await asyncio.to_thread(read_session, ledger, run_input, reply_source)
         self._record = await asyncio.to_thread(
             read_session_record, ledger, run_input.run, reply_source

@@ -36,7 +36,8 @@ class SharedBudgets:
         owner: str,
         quota: tuple[shared_caps.Limit, ...] = (),
     ) -> None:
-        self._store, self._caps, self._owner, self.quota = store, caps, owner, quota
+        self._store, self._caps = store, caps
+        self._owner, self.quota = owner, quota
         self._slices: DatabaseMemory[dict[tuple[str, str], ports.BudgetSlice]] = DatabaseMemory(
             store.lineage, dict
         )
@@ -147,7 +148,8 @@ class ChargeAttempts:
     def __init__(
         self, budgets: SharedBudgets, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
     ) -> None:
-        self._budgets, self._amounts, self._refused = budgets, amounts, 0
+        self._budgets, self._amounts = budgets, amounts
+        self._refused = 0
 
     def charges(self) -> tuple[ports.BudgetSliceCharge, ...]:
         """Return the charges of a commit; without a slice, a charge that the store refuses.

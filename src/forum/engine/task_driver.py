@@ -160,7 +160,8 @@ class TaskDriver:
             quoted = [*background, *(text.quote() for text in inputs)]
             plain = self._plain_prompt(instruction, quoted)
             if self._free_tokens(plain) > self._prompt_tokens // 4:
-                self._inputs, self._is_excerpt, self._is_unframed = quoted, False, True
+                self._inputs, self._is_excerpt = quoted, False
+                self._is_unframed = True
                 self._fit_again = partial(_keep_prompt, plain)
                 return plain
         shown = "Answer the request." if is_request else instruction
@@ -308,7 +309,8 @@ class TaskDriver:
         self, turns: model_calls.StepNames, agent: str, instruction: str, prompt: Prompt
     ) -> tuple[model_calls.CallResult, list[Quotation]]:
         """Call the agent until it requests no more tools; return its result and their outcomes."""
-        question, offers, outcomes = b"", self._tools.offers(), list[Quotation]()
+        question, offers = b"", self._tools.offers()
+        outcomes = list[Quotation]()
         # A required output schema would leave the agent no way to ask for tools.
         schema = b"" if offers else acceptance_criteria.result_schema(self._task.done_when)
         while True:
@@ -417,7 +419,8 @@ class TaskDriver:
         if judge in self._policy.panels:
             decided = await self._children.ask_judge(turns, judge, Role.VALIDATOR, prompt)
             await self._caller.record_reply(decided.call_result)
-            judgement, feedback, model = decided.judgement, decided.why, decided.call_result.model
+            judgement, feedback = decided.judgement, decided.why
+            model = decided.call_result.model
         else:
             verdict = await judge_independently(self._caller, turns, judge, prompt)
             passed, feedback = verdict.opinion.passed, verdict.opinion.feedback

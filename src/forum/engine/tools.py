@@ -83,8 +83,10 @@ class ToolRunner:
 
         With `may_wait=False`, a tool call that needs approval is denied instead of waiting.
         """
-        self._caller, self._policy, self._ledger = caller, caller.policy, caller.ledger
-        self._allowed, self._lane, self._may_wait = allowed, lane, may_wait
+        self._caller, self._policy = caller, caller.policy
+        self._ledger = caller.ledger
+        self._allowed, self._lane = allowed, lane
+        self._may_wait = may_wait
         self._first_intents: dict[tuple[policy.ToolCall, int], Hash] = {}
         self._known_outcomes: dict[str, RecordedEntry] = {}
         self._used = 0
@@ -161,7 +163,8 @@ class ToolRunner:
         A later attempt that requests an effect that has succeeded gets the recorded result.
         """
         self._used += 1
-        strand, use, step = self._caller.strand, tool_request.use, tool_request.step
+        strand, use = self._caller.strand, tool_request.use
+        step = tool_request.step
         # A read-only tool runs anew each time: what it reads may have changed.
         first = (
             None if tool_request.is_look else self._first_intents.get((use, tool_request.number))
@@ -296,7 +299,8 @@ class ToolRunner:
 
     async def _run_or_reuse(self, tool_request: "_ToolRequest", key: str) -> RecordedEntry:
         """Invoke the tool, or reuse a known outcome of the same effect, and record the outcome."""
-        before, caller, step = self._known_outcomes.get(key), self._caller, tool_request.step
+        before, caller = self._known_outcomes.get(key), self._caller
+        step = tool_request.step
         if before is not None:
             facts = kinds.OutcomeFacts(Outcome.OK, known=before.leaf.hex())
             reply = ports.CallReply(Outcome.OK, self._stored_result(before))
@@ -305,7 +309,8 @@ class ToolRunner:
             reply = ports.CallReply(Outcome.DENIED, why=kinds.Why.ERROR, code="no-such-tool")
         else:
             arguments = BytesContent(tool_request.use.arguments.encode(errors="replace"))
-            run, task, name = caller.run_input.run, caller.task, tool_request.use.tool
+            run, task = caller.run_input.run, caller.task
+            name = tool_request.use.tool
             invocation = ports.ToolInvocation(
                 run=run, task=task, step=f"{step}/outcome", tool=name, arguments=arguments, key=key
             )

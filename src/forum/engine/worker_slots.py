@@ -60,7 +60,8 @@ class WorkerSlot:
     """
 
     def __init__(self, free: TaskLimit, halt: asyncio.Event) -> None:
-        self._free, self._halt, self._taken = free, halt, False
+        self._free, self._halt = free, halt
+        self._taken = False
 
     async def acquire(self) -> None:
         """Wait for a free slot, or until the task is stopped."""

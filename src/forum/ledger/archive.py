@@ -122,7 +122,8 @@ class ArchiveLookup:
     """Finds the archived runs of one log; `fetch` returns the bytes at a place."""
 
     def __init__(self, reader: EntryReader, kinds: Kinds, fetch: Callable[[str], bytes]) -> None:
-        self._reader, self._kinds, self._fetch = reader, kinds, fetch
+        self._reader, self._kinds = reader, kinds
+        self._fetch = fetch
         # By digest: a copy that replaces another one is not mistaken for it.
         self._open = lru_cache(maxsize=_MAX_OPEN_COPIES)(self._open_copy)
 

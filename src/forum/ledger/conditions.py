@@ -122,7 +122,8 @@ class StoreCondition(Enum):
     )
 
     def __init__(self, label: str, stops: frozenset[Ability], text: str, remedy: str) -> None:
-        self.label, self.stops, self.text, self.remedy = label, stops, text, remedy
+        self.label, self.stops = label, stops
+        self.text, self.remedy = text, remedy
 
     @property
     def sentence(self) -> str:

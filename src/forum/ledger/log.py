@@ -108,7 +108,8 @@ class Ledger:
     ) -> None:
         """Use `set_aside` to move rows out of the way that no writer of this log wrote."""
         self._set_aside = set_aside
-        self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
+        self.store, self.kinds = store, kinds
+        self.mask, self.tags = mask, tags
         append = append or store.append
         append_async = append_async or _append_inline(append)
         self.writer = WriterContext(
@@ -573,7 +574,8 @@ def walk_causes(
     The causes of an entry are what `find_further` finds for it, then its parents, or the previous
     entry of its strand if it names none.  At most `limit` entries are yielded.
     """
-    level, seen, depth = [entry], {entry.leaf.hex()}, 0
+    level, seen = [entry], {entry.leaf.hex()}
+    depth = 0
     while level and limit > 0:
         for effect in level[:limit]:
             yield depth, effect

@@ -153,7 +153,8 @@ class BodyEraser:
     def __init__(
         self, store: ports.ContentStore, kinds: Kinds, archive: ArchiveEraser | None = None
     ) -> None:
-        self._store, self._kinds, self._archive = store, kinds, archive
+        self._store, self._kinds = store, kinds
+        self._archive = archive
         self._read = dict.fromkeys(REDACTION_STRANDS, 0)
         self._pending: list[PendingRedaction] = []
         self._retention = RetentionState()

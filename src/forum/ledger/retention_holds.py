@@ -106,7 +106,8 @@ def fold_retention(entries: Iterable[Entry[Any]], state: RetentionState) -> Rete
 
     The last rule for a subject counts.  A hold that is placed again under its name is another one.
     """
-    periods, holds, length = dict(state.periods), dict(state.holds), state.length
+    periods, holds = dict(state.periods), dict(state.holds)
+    length = state.length
     for entry in entries:
         facts, length = entry.facts, entry.n + 1
         if isinstance(facts, RetentionFacts):

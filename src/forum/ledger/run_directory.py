@@ -146,7 +146,8 @@ class DirectoryReader:
         `remember` is called with the last one that is there now.
         """
         self._reader, self._kinds = reader, kinds
-        self._keys, self._remembered, self._remember = keys, remembered, remember
+        self._keys, self._remembered = keys, remembered
+        self._remember = remember
         self._walk: Iterator[str] = iter(())
         self._last: str | None = None
         self._end: RecordedEntry | None = None

@@ -89,7 +89,8 @@ class Sequencer:
         and set aside what others have put into their strands.  With `readable`, set aside what
         nobody can read.
         """
-        self._store, self._keys, self._reload, self._control = store, keys, reload, control
+        self._store, self._keys = store, keys
+        self._reload, self._control = reload, control
         self._is_signer = is_signer
         self._writer, self._own = writer, own_entries.OwnEntries(composers)
         self._has_own, self._readable = bool(composers), readable
@@ -307,9 +308,12 @@ class Publisher:
         """
         self._cosigned, self._readable = cosigned, readable
         self._remember = remember
-        self._keys, self._reload, self._control = keys, reload, control
-        self._store, self._key, self._guard = store, key, guard
-        self._policy, self._cosigners, self._clock = policy, cosigners, clock
+        self._keys, self._reload = keys, reload
+        self._control = control
+        self._store, self._key = store, key
+        self._guard = guard
+        self._policy, self._cosigners = policy, cosigners
+        self._clock = clock
         self._own = (key.verifier(), *follows)
         self._signed: DatabaseMemory[tuple[ports.TreeHead, tlog.Tree] | None] = DatabaseMemory(
             store.lineage, lambda: None

@@ -241,7 +241,8 @@ class Strand:
             raise errors.Malformed(
                 "strand", f"a secret in its name: {context.mask.mask_label(f'{run}/{name}')}"
             )
-        self._context, self.run, self.name = context, run, name
+        self._context, self.run = context, run
+        self.name = name
         self._recorded: list[RecordedEntry] = []
         self._played = 0
         self._n, self._head = 0, ""
@@ -368,7 +369,8 @@ class Strand:
         if drafts and self._played < len(self._recorded):
             ahead = self._recorded[self._played].entry
             raise errors.StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
-        prev, records, written = self._head, [], []
+        prev, records = self._head, []
+        written = []
         for n, draft in enumerate(drafts, self._n):
             bodies = self._salt_bodies(draft.bodies) if draft.bodies else ()
             entry = self._entry(n, prev, draft, bodies)
@@ -422,8 +424,21 @@ class Strand:
         parents = tuple([parent.hex() for parent in draft.parents]) if draft.parents else ()
         commitments = {body.name: body.commitment() for body in bodies}
         kind = context.kinds.kind_of(facts).name
-        place = (FORMAT, context.store.origin, self.run, self.name, n, prev, draft.step)
-        return Entry(*place, context.read_date(), draft.actor, kind, parents, facts, commitments)
+        return Entry(
+            v=FORMAT,
+            log=context.store.origin,
+            run=self.run,
+            strand=self.name,
+            n=n,
+            prev=prev,
+            step=draft.step,
+            ts=context.read_date(),
+            actor=draft.actor,
+            kind=kind,
+            parents=parents,
+            facts=facts,
+            bodies=commitments,
+        )
 
     def _salt_bodies(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
         names = sorted(attachment.name for attachment in attachments)

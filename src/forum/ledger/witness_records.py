@@ -183,7 +183,8 @@ class WitnessRecorder:
         `kept` returns the last cosigned note, from outside the database: until it is recorded,
         nothing else shows that somebody took its cosignatures away.
         """
-        self._store, self._witnesses, self._kept = store, witnesses, kept
+        self._store, self._witnesses = store, witnesses
+        self._kept = kept
 
     def compose(self, batch: Batch, last: RecordedEntry | None) -> Sequence[Draft]:
         """Return drafts that record what was cosigned since the last record."""

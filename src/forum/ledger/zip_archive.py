@@ -67,7 +67,8 @@ class _ReadAhead:
     """Reads a source from its beginning to its end, many small pieces at once."""
 
     def __init__(self, source: ByteSource) -> None:
-        self._source, self._at, self._window = source, 0, b""
+        self._source, self._at = source, 0
+        self._window = b""
 
     def __len__(self) -> int:
         return len(self._source)

@@ -32,7 +32,8 @@ def divide_by_demand(total: int, demands: Sequence[Demand]) -> list[int]:
                 shares[j] = part
             left = 0
             break
-        shares[i], left, weight = wanted, left - wanted, weight - demands[i].weight
+        shares[i] = wanted
+        left, weight = left - wanted, weight - demands[i].weight
     for i, part in zip(ranked, _apportion(left, demands, ranked), strict=True):
         shares[i] += part
     return [max(1, share) for share in shares]

@@ -49,7 +49,8 @@ class CommandModel:
     def __init__(
         self, spec: Command, sandbox: Sandbox | None = None, rules: SecretRules = OPERATOR
     ) -> None:
-        self._spec, self._sandbox, self._rules = spec, sandbox, rules
+        self._spec, self._sandbox = spec, sandbox
+        self._rules = rules
 
     @property
     def name(self) -> str:
@@ -226,7 +227,8 @@ class CommandTool:
     def __init__(
         self, spec: ToolSpec, sandbox: Sandbox | None = None, rules: SecretRules = OPERATOR
     ) -> None:
-        self._spec, self._sandbox, self._rules = spec, sandbox, rules
+        self._spec, self._sandbox = spec, sandbox
+        self._rules = rules
 
     async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Run the program.

@@ -87,11 +87,8 @@ async def call_tool(
     servers: TaskServers,
 ) -> CallReply:
     """Call a tool once, until a deadline on the event loop's clock."""
-    began, conversation, failed = (
-        time.monotonic_ns(),
-        _Conversation(),
-        CallReply(Outcome.INDETERMINATE),
-    )
+    began, conversation = time.monotonic_ns(), _Conversation()
+    failed = CallReply(Outcome.INDETERMINATE)
     meta = cast("mcp_types.RequestParamsMeta", {IDEMPOTENCY_META_KEY: invocation.key})
     params = mcp_types.CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
     try:

@@ -46,7 +46,8 @@ class McpTool:
     """A tool of an MCP server."""
 
     def __init__(self, spec: ToolSpec, target: McpTarget, servers: TaskServers) -> None:
-        self._spec, self._target, self._servers = spec, target, servers
+        self._spec, self._target = spec, target
+        self._servers = servers
 
     async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Call the tool on its server.  The idempotency key is in `_meta`, as `forum/key`."""

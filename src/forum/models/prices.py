@@ -47,7 +47,8 @@ _PRICED_OPTIONS: Final = (
 )  # fmt: skip
 
 # Allowance for tokens that a provider adds: roles, separators, and the instructions for tools.
-_CALL_OVERHEAD, _TURN_OVERHEAD, _TOOL_OVERHEAD, _TOOLS_OVERHEAD = 64, 16, 64, 1024
+_CALL_OVERHEAD, _TURN_OVERHEAD = 64, 16
+_TOOL_OVERHEAD, _TOOLS_OVERHEAD = 64, 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,8 @@ class _StdinWriter:
     """Writes a program's standard input, as fast as the program reads."""
 
     def __init__(self, pipe: IO[bytes], chunks: Iterator[bytes]) -> None:
-        self.pipe, self._chunks, self._rest = pipe, chunks, memoryview(b"")
+        self.pipe, self._chunks = pipe, chunks
+        self._rest = memoryview(b"")
         os.set_blocking(pipe.fileno(), False)
 
     def write(self) -> bool:
@@ -141,7 +142,8 @@ class _OutputReader:
     """Reads an output pipe of a program; keeps the first bytes up to a limit and drops the rest."""
 
     def __init__(self, pipe: IO[bytes], keep: Callable[[bytes], object], most: int) -> None:
-        self.pipe, self._keep, self._room = pipe, keep, most
+        self.pipe, self._keep = pipe, keep
+        self._room = most
         self.at_end = self.too_much = False
         os.set_blocking(pipe.fileno(), False)
 
@@ -187,7 +189,8 @@ class _RunningProgram:
         output: _OutputReader,
         errors: _OutputReader,
     ) -> None:
-        self._process, self._handle, self._given = process, handle, writer
+        self._process, self._handle = process, handle
+        self._given = writer
         self._output, self._streams = output, (output, errors)
         self._verdict: engine.CallReply | None = None
         self._fault: Exception | None = None

@@ -55,7 +55,8 @@ _VALUES = {
 project, may look like an option."""
 _MORE_DESCRIPTORS, _MAX_DESCRIPTOR = 4096, 1 << 16
 _CLONE_NEWUSER = 0x10000000
-_MS_RDONLY, _MS_REMOUNT, _MS_BIND = 1, 32, 4096
+_MS_RDONLY, _MS_REMOUNT = 1, 32
+_MS_BIND = 4096
 _KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
 """Flags of a mount (nosuid, nodev, noexec, noatime, nodiratime) that only its maker may remove."""
 _O_PATH = getattr(os, "O_PATH", 0)  # only Linux has it, and this script runs nowhere else

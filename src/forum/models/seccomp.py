@@ -16,13 +16,17 @@ import struct
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _EQUAL = 0x20, 0x15
+_AT_LEAST, _RETURN = 0x35, 0x06
 """Opcodes: load a word of the call; jump if equal; jump if greater or equal; return."""
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_ERRNO = 0x00050000
+_NUMBER, _ARCHITECTURE = 0, 4
+_ARGUMENTS = 16
 """Offsets in `struct seccomp_data`.  Both architectures are little-endian, so the lower half of an
 argument of 64 bits comes first."""
-_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+_EPERM, _ENOSYS = 1, 38
+_EAFNOSUPPORT = 97
 _X32_BIT = 0x40000000
 
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C

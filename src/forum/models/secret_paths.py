@@ -134,7 +134,8 @@ def search_secrets(
     Raises `NotConfined` if there is too much to search: a program could fill its folder until
     nothing of the rest is looked at.
     """
-    level, seen, left_out = list(folders), set(folders), set(skipped)
+    level, seen = list(folders), set(folders)
+    left_out = set(skipped)
     entries = 0
     while level:
         folder = level.pop()

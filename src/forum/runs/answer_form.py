@@ -323,7 +323,8 @@ def _find_right_result(expression: str, result: str) -> str:
 
 def _evaluate(expression: str) -> Fraction | None:
     """Return the value of numbers with the four operators; None if it divides by 0."""
-    total, product, sign = Fraction(0), None, "+"
+    total, product = Fraction(0), None
+    sign = "+"
     for token in _TOKEN.finditer(expression):
         if token[2]:
             sign = token[2].strip()

@@ -35,13 +35,9 @@ class Persona(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
                 raise ValueError(f"{member} {why} with persona_class {self.persona_class}")
 
 
-FORMAL, LATERAL, EVIDENCE, ADVERSARIAL, FEASIBLE = (
-    "formal-structural",
-    "lateral-creative",
-    "evidence-based",
-    "adversarial-scrutiny",
-    "implementation-feasibility",
-)
+FORMAL, LATERAL = "formal-structural", "lateral-creative"
+EVIDENCE, ADVERSARIAL = "evidence-based", "adversarial-scrutiny"
+FEASIBLE = "implementation-feasibility"
 """Reasoning scopes of the five personas; `panel_selection` has the keywords of each."""
 
 

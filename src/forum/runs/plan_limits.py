@@ -37,7 +37,8 @@ class WrittenTask(Protocol):
 
 def check_plan_size(tasks: Sequence[WrittenTask]) -> None:
     """Refuse a plan that is too large, or takes too long to check. Raises `BadPlan`."""
-    lines, schemas, patterns = 0, set[str](), set[str]()
+    lines, schemas = 0, set[str]()
+    patterns = set[str]()
     for task in _all_tasks(tasks):
         count_step()
         lines += len(task.done_when.splitlines())

@@ -17,7 +17,8 @@ from forum.tlog import Hash
 
 WRITER = "engine"
 """The actor of entries that no seat wrote."""
-_TEXT, _JSON, _BYTES = "text/plain", "application/json", "application/octet-stream"
+_TEXT, _JSON = "text/plain", "application/json"
+_BYTES = "application/octet-stream"
 BODY_MEDIA_TYPES: dict[type[Facts], dict[str, str]] = {
     kinds.AcceptedFacts: {"request": _TEXT, "policy": _JSON},
     kinds.RouteFacts: {"evidence": _JSON},

@@ -37,7 +37,8 @@ OWN_ACTORS = frozenset(
 """Actors of what Forum and its operator do, and of persons: no reported program is one of them."""
 A_RUN, AN_AGENT = "run", "agent"
 """What stands in for a name of a run or an agent that is no label; for a step, its operation."""
-A_MODEL, A_PROVIDER, A_FRAMEWORK = "model", "provider", "framework"
+A_MODEL, A_PROVIDER = "model", "provider"
+A_FRAMEWORK = "framework"
 A_PATH, AN_ERROR = "path", "error"
 """What stands in for a model, a path and the like that is free text."""
 MAX_REPORTER_CHARS = 128

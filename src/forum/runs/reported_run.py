@@ -37,7 +37,8 @@ class ReportedRunWriter:
 
         A writer without a cause begins no spans.
         """
-        self.run, self.cause, self._ledger, self._cap = run, cause, ledger, cap
+        self.run, self.cause = run, cause
+        self._ledger, self._cap = ledger, cap
 
     @property
     def is_capped(self) -> bool:

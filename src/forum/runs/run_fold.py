@@ -356,7 +356,8 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
     """Return the sum of amounts, limited to the largest number that an entry can hold."""
     usd = tokens = calls = 0
     for amount in amounts:
-        usd, tokens, calls = usd + amount.usd, tokens + amount.tokens, calls + amount.calls
+        usd, tokens = usd + amount.usd, tokens + amount.tokens
+        calls = calls + amount.calls
     # A recorded count is at most NO_LIMIT; the sum of several counts can be larger.
     return Amount(min(usd, NO_LIMIT), min(tokens, NO_LIMIT), calls)
 

@@ -256,7 +256,8 @@ class SummaryTally(msgspec.Struct):
     def _add_main_entry(self, entry: Entry[Any]) -> None:
         match entry.facts:
             case RunOpenFacts():
-                self.opened, self.begun, self.label = True, entry.ts, entry.actor
+                self.opened, self.begun = True, entry.ts
+                self.label = entry.actor
             case kinds.AcceptedFacts() as facts:
                 self.accepted, self.begun = True, entry.ts
                 self.parent_run, self.request = facts.parent_run, _refer(entry, "request")

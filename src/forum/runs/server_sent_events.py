@@ -47,7 +47,8 @@ class SseParser:
             # An event without data is not dispatched (HTML, section 9.2.6).
             if self._data:
                 yield SseEvent(self._name, b"\n".join(self._data))
-            self._name, self._data, self._size = "", [], 0
+            self._name, self._data = "", []
+            self._size = 0
         if rest:
             self._count(rest)
             self._pieces.append(rest)

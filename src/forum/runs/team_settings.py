@@ -370,7 +370,8 @@ def _default_key_variable(url: str) -> str:
 
     A default key is sent only to its own provider, and never without TLS.
     """
-    keys = {authority_of(known.url): known.key_variable for known in policy.API_ENDPOINTS.values()}
+    endpoints = policy.API_ENDPOINTS.values()
+    keys = {authority_of(endpoint.url): endpoint.key_variable for endpoint in endpoints}
     return keys.get(authority_of(url), "") if url.startswith("https:") else ""
 
 

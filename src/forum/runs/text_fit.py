@@ -23,7 +23,9 @@ _SPACES = b" \t\n\r\v\f"
 _NON_ASCII = bytes(range(128, 256))
 # Compared with the tokenizer of a large model: English prose is estimated a quarter too high, code
 # and documentation a fifth, digests and number tables a tenth; German a tenth too low.
-_LETTER_COST, _DIGIT_COST, _SPACE_COST, _NON_ASCII_COST, _OTHER_COST = 27, 80, 12, 50, 100
+_LETTER_COST, _DIGIT_COST = 27, 80
+_SPACE_COST, _NON_ASCII_COST = 12, 50
+_OTHER_COST = 100
 """The estimated tokens of a hundred bytes of each kind."""
 
 MAX_PASSAGE_BYTES = 1200

@@ -77,7 +77,8 @@ class DatabaseGuard(ForkAware):
         open_reader: Callable[[Connection], ports.Reader | None],
     ) -> None:
         """Take a function that opens a log over a session; None if the database lacks it."""
-        self._origin, self._lineage, self._open_reader = origin, lineage, open_reader
+        self._origin, self._lineage = origin, lineage
+        self._open_reader = open_reader
         self.after_fork_in_child()
         register_fork_aware(self)
         self._acknowledged: deque[_Acknowledged] = deque(maxlen=_MAX_ACKNOWLEDGED)

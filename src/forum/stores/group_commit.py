@@ -46,7 +46,8 @@ class GroupCommitter(ForkAware):
         backlog_limit: int = 1_000_000,
         watch: WatchAppend = lambda _: nullcontext(),
     ) -> None:
-        self._store, self._limit, self._watch = store, backlog_limit, watch
+        self._store, self._limit = store, backlog_limit
+        self._watch = watch
         self._closed = False
         self._start_thread()
         register_fork_aware(self)

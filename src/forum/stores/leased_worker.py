@@ -42,7 +42,8 @@ class LeasedWorker(ABC):
         capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
     ) -> None:
-        self._engine, self._store, self._report = engine, store, report
+        self._engine, self._store = engine, store
+        self._report = report
         self._capacity = capacity or WorkerCapacity()
         engine.limit_tasks(self._capacity.tasks)
         self.id = make_worker_id()

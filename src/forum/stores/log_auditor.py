@@ -40,7 +40,8 @@ class LogAuditor:
         clock: Callable[[], int],
         report: OnReport = lambda _: None,
     ) -> None:
-        self._folder, self._sources, self._clock = folder, sources, clock
+        self._folder, self._sources = folder, sources
+        self._clock = clock
         self._report, self._kinds = report, kinds
         self._lock = Lock()
 

@@ -27,7 +27,8 @@ class _PlacedSignal:
     """A signal of the database in which the log was when it was opened."""
 
     def __init__(self, store: "PostgresStore", signal: ports.WorkSignal) -> None:
-        self._store, self._signal, self._moves = store, signal, store.moves
+        self._store, self._signal = store, signal
+        self._moves = store.moves
 
     def wait(self, seconds: float) -> bool:
         """Wait for a notification.  Raises `StoreConnectionLost` when the log is elsewhere."""

@@ -276,8 +276,10 @@ class LogSignals:
     """One session that listens for many logs, and holds the lock of the worker of all of them."""
 
     def __init__(self, url: str, worker: str, report: Callable[[Exception], None]) -> None:
-        self._url, self._worker, self._report = url, worker, report
-        self._lock, self._stop, self._news = Lock(), Event(), Event()
+        self._url, self._worker = url, worker
+        self._report = report
+        self._lock, self._stop = Lock(), Event()
+        self._news = Event()
         self._signals: dict[str, _SharedSignal] = {}
         self._heard: set[int] = set()
         self._is_connected, self._retry = False, RetryDelay()

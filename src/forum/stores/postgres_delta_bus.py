@@ -101,7 +101,8 @@ class _DatabaseThread(ForkAware):
     def __init__(self, url: str, log: str, channel: str) -> None:
         # The payloads are UTF-8, whatever the database is encoded in.
         self._url = psycopg.conninfo.make_conninfo(url, client_encoding="utf8")
-        self._log, self._channel, self._retry = log, channel, RetryDelay()
+        self._log, self._channel = log, channel
+        self._retry = RetryDelay()
         self.after_fork_in_child()
         register_fork_aware(self)
 

@@ -64,7 +64,8 @@ class PostgresLog(PostgresQueries, SqlTransactions):
         that was moved is followed to those of the other databases that are named.
         """
         super().__init__(origin)
-        self._databases, self._moves, self._looked_at = databases, 0, -inf
+        self._databases, self._moves = databases, 0
+        self._looked_at = -inf
         self._follow_lock = Lock()
         self._left: list[PostgresConnections] = []
         """Own connections to databases where the log was before; threads may still use them."""
@@ -174,7 +175,8 @@ class PostgresLog(PostgresQueries, SqlTransactions):
             self._connections.stop_leading(self._log)
         else:
             self._left.append(self._connections)
-        self._connections, self._log, self._is_sharing = there, log, False
+        self._connections, self._log = there, log
+        self._is_sharing = False
         self.lineage.move()
         self._moves += 1
 

@@ -95,8 +95,10 @@ class LogMover:
 
         `on_step` is told the name of each step before it is done.
         """
-        self._origin, self._source, self._target = origin, source, target
-        self._place, self._verify, self._on_step = place, verify, on_step
+        self._origin, self._source = origin, source
+        self._target = target
+        self._place, self._verify = place, verify
+        self._on_step = on_step
 
     def move(self) -> MoveResult:
         """Move the log.

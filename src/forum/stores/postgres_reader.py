@@ -67,7 +67,8 @@ class PostgresReader(PostgresQueries, sql_store.SqlReader):
 
     def __init__(self, connection: Connection, origin: str, log: int) -> None:
         super().__init__(origin)
-        self._db, self._log, self._process = connection, log, os.getpid()
+        self._db, self._log = connection, log
+        self._process = os.getpid()
 
     def check_catalogue(self) -> ports.CatalogueCheck:
         sql_queries.check_not_forked(self._process)

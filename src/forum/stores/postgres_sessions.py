@@ -175,7 +175,8 @@ class RetryDelay:
     """
 
     def __init__(self, first_s: float = 0.5, longest_s: float = 5.0) -> None:
-        self._first_s, self._longest_s, self._next_s = first_s, longest_s, first_s
+        self._first_s, self._longest_s = first_s, longest_s
+        self._next_s = first_s
         self._random = SystemRandom()
 
     def next(self) -> float:

@@ -82,7 +82,8 @@ class PublisherLoop(ForkAware):
         (account, keys) stay `cleanup_delay_s` after its end.
         """
         self._cleanup_delay_s = cleanup_delay_s
-        self._store, self._sequencer, self._publisher = store, sequencer, publisher
+        self._store, self._sequencer = store, sequencer
+        self._publisher = publisher
         self._on_publication, self._retain = on_publication, retain
         self._stop, self._caught_up = Event(), Event()
         # A tree of the same size in another database is another tree.

@@ -63,8 +63,10 @@ class StoreMonitor:
         signed_size: Callable[[], int] = lambda: 0,
     ) -> None:
         """Take the store, the clock of this machine, and the size that was signed here last."""
-        self._store, self._clock, self._signed_size = store, clock, signed_size
-        self._lock, self._stop, self._probe_now = Lock(), Event(), Event()
+        self._store, self._clock = store, clock
+        self._signed_size = signed_size
+        self._lock, self._stop = Lock(), Event()
+        self._probe_now = Event()
         self._reading_since: float | None = None
         """The start of a look at the store that has no response yet."""
         self._troubles: dict[StoreCondition, str] = {}

@@ -69,7 +69,8 @@ class _ProofStep(NamedTuple):
 
 def _walk_to_subtree(start: int, end: int, size: int) -> Iterator[_ProofStep]:
     """Yield the steps from the root of a tree down to a subtree."""
-    lo, hi, base = 0, size, start
+    lo, hi = 0, size
+    base = start
     while (lo, hi) != (base, end):
         middle = lo + left_subtree_size(hi - lo)
         if end <= middle:

@@ -76,7 +76,8 @@ class _BundleAudit:
         """The bundle of each body of the other runs that were read."""
         self._keys = read_bundle_log_keys(bundle, kinds, trust)
         trust = self._keys.trust
-        self._bundle, self._kinds, self._trust = bundle, kinds, trust
+        self._bundle, self._kinds = bundle, kinds
+        self._trust = trust
         self._findings = findings = trust.collect_findings(bundle.origin)
         self._unknown: Counter[str] = Counter()
         # Without the reader's clock: the report on a bundle must not depend on when it is checked.
@@ -236,7 +237,8 @@ class _BundleAudit:
                 yield IndexedEntry(index, tlog.hash_leaf(data), entry)
 
     def _report(self, cosignatures: tuple[tlog.Cosignature, ...]) -> report.Report:
-        checker, findings, checkpoint = self._checker, self._findings, self._checkpoint
+        checker, findings = self._checker, self._findings
+        checkpoint = self._checkpoint
         if not checker.runs:
             detail = f"there is no entry of run {self._bundle.run}"
             findings.add(report.Problem.RUN_UNOPENED, detail)

@@ -87,7 +87,8 @@ class EntryChecker:
         is_known: Callable[[str, int], bool] = lambda _parent, _index: False,
         whole: str | None = None,
     ) -> None:
-        self._origin, self._findings, self._body, self._is_known = origin, findings, body, is_known
+        self._origin, self._findings = origin, findings
+        self._body, self._is_known = body, is_known
         self._whole = whole
         """The only run whose strands are complete in the input; None if all runs are complete."""
         self._strands: dict[tuple[str, str], StrandHead] = {}

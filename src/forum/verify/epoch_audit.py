@@ -57,7 +57,8 @@ class _EpochAudit:
     """The state of one walk from the newest log back to the first."""
 
     def __init__(self, kinds: Kinds, now: int, logs: EarlierLogs) -> None:
-        self._kinds, self._now, self._logs = kinds, now, logs
+        self._kinds, self._now = kinds, now
+        self._logs = logs
         self.findings = Findings()
         self.seen: set[str] = set()
         self._reports: list[Report] = []

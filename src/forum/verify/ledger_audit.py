@@ -159,7 +159,8 @@ class LedgerAudit:
         heads: Mapping[str, tuple[int, str]] | None = None,
     ) -> None:
         self._keys = read_ledger_log_keys(reader, kinds, trust)
-        self._reader, self._kinds, self._now = reader, kinds, now
+        self._reader, self._kinds = reader, kinds
+        self._now = now
         self._trust, self.left = self._keys.trust, False
         self._findings = trust.collect_findings(reader.origin)
         self._tree = tlog.Tree()
@@ -281,7 +282,7 @@ class LedgerAudit:
             for low in range(start, stop, _CHUNK_ENTRIES) or (stop,):
                 high = min(low + _CHUNK_ENTRIES, stop)
                 root = bytes(checkpoint.root) if high == stop else b""
-                yield segment_summary.EntryRange(low, high, *bounds, root, witnessed)
+                yield segment_summary.EntryRange(low, high, *bounds, root=root, witnessed=witnessed)
             start = stop
 
     def _check_own_segment(

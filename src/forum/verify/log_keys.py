@@ -120,7 +120,8 @@ class LogKeys:
 
         Of two keys that the reader pins, the first is the newer: a writer must not turn them round.
         """
-        old, new, pinned = hand_over.old, hand_over.new, self._pinned
+        old, new = hand_over.old, hand_over.new
+        pinned = self._pinned
         return old not in pinned or (new in pinned and pinned.index(new) < pinned.index(old))
 
     def _accept_rotation(
@@ -131,7 +132,8 @@ class LogKeys:
         proves: HasRotation,
     ) -> None:
         """Accept both keys of a rotation if a tree that the accepted one signed contains it."""
-        old, new, index = hand_over.old, hand_over.new, hand_over.index
+        old, new = hand_over.old, hand_over.new
+        index = hand_over.index
         covering = trees.find_first(signer, index, self.may_sign)
         if covering is None or not proves(hand_over, covering):
             return

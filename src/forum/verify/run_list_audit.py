@@ -82,7 +82,8 @@ def _read_names(
         if place != (origin, LOG_RUN, RUNS_STRAND) or not isinstance(facts, RunsOpenedFacts):
             raise Malformed("list of runs", "an entry is not of the directory of this log")
         if not number:
-            start, expected, prev = entry.n, facts.first, entry.prev
+            start, expected = entry.n, facts.first
+            prev = entry.prev
         if (entry.n, entry.prev, facts.first) != (start + number, prev, expected):
             raise ProofRejected(f"entry {number} of the list does not follow the one before it")
         prev, expected = leaf_of(data).hex(), facts.first + len(facts.runs)

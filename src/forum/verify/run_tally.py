@@ -121,7 +121,8 @@ class RunTally(msgspec.Struct):
         return True
 
     def _charge(self, usd: int, tokens: int, calls: int = 0) -> None:
-        self.usd, self.tokens, self.calls = self.usd + usd, self.tokens + tokens, self.calls + calls
+        self.usd, self.tokens = self.usd + usd, self.tokens + tokens
+        self.calls = self.calls + calls
 
     def _add_overrun(self, usd: int, tokens: int) -> None:
         self.overrun = self.overrun[0] + max(0, usd), self.overrun[1] + max(0, tokens)

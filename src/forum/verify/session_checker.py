@@ -53,7 +53,8 @@ class SessionChecker:
         self, kinds: Kinds, body: GetBody, findings: Findings, entries: GetEntries
     ) -> None:
         self._kinds = kinds
-        self._stored, self._findings, self._entries = body, findings, entries
+        self._stored, self._findings = body, findings
+        self._entries = entries
         self._policy: tuple[tuple[int, Position] | None, StoredBody | None] = (None, None)
         """The index and position of the last policy that was read, and the policy."""
         self.runs: dict[str, None] = {}

@@ -132,7 +132,8 @@ def point_add(p: Point, q: Point) -> Point:
     """Return the sum of two points, which may be equal."""
     a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
     c, d = 2 * p[3] * q[3] * D, 2 * p[2] * q[2]
-    e, f, g, h = (b - a) % P, (d - c) % P, (d + c) % P, (b + a) % P
+    e, f = (b - a) % P, (d - c) % P
+    g, h = (d + c) % P, (b + a) % P
     return (e * f % P, g * h % P, f * g % P, e * h % P)
 
 
@@ -589,7 +590,8 @@ def consistent_times(times: list[int]) -> list[int]:
 
 # == Entries: docs/spec/entry.md ===============================================================
 
-MAX_ENTRY, MAX_PARENTS, MAX_NESTING, MAX_COUNT = 4096, 16, 16, 2**53 - 1
+MAX_ENTRY, MAX_PARENTS = 4096, 16
+MAX_NESTING, MAX_COUNT = 16, 2**53 - 1
 
 HASH = r"[0-9a-f]{64}"
 LABEL = r"[!#-\[\]-~]{1,128}"  # visible ASCII without quote and backslash
@@ -597,7 +599,8 @@ MEDIA_TYPE = r"[!#-\[\]-~]{1,64}"
 BODY_NAME = r"[a-z][a-z0-9._-]{0,31}"
 KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
 
-TEXT, COUNT, LIMIT = "text", "count", "limit"
+TEXT, COUNT = "text", "count"
+LIMIT = "limit"
 
 # The two tables below are generated from the kinds that Forum declares.
 #
@@ -953,7 +956,8 @@ class BundleMember(NamedTuple):
     digest: str
 
 
-MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
+MAX_FILES, MAX_BYTES = 0xFFFF, 0xFFFFFFFF
+PIECE = 1 << 20
 """The limits of an archive without ZIP64 records, and the number of bytes read at once."""
 MAX_ROTATIONS = 64
 MAX_PAST = MAX_ROTATIONS + 5
@@ -1046,9 +1050,11 @@ class BundleArchive:
         """Yield the central directory and the end records that these files must have."""
         size, count = 0, len(self.members)
         for name, member in self.members.items():
-            offset, version, extra = member.start - 30 - len(name.encode()), 20, b""
+            offset, version = member.start - 30 - len(name.encode()), 20
+            extra = b""
             if offset >= 0xFFFFFFFF:
-                version, extra, offset = 45, struct.pack("<2HQ", 1, 8, offset), 0xFFFFFFFF
+                version, extra = 45, struct.pack("<2HQ", 1, 8, offset)
+                offset = 0xFFFFFFFF
             fields = (version, *self._common(version, name, member), len(extra), 0, 0, 0, 0, offset)
             line = struct.pack("<4s6H3I5H2I", b"PK\1\2", *fields) + name.encode() + extra
             size += len(line)
@@ -1207,8 +1213,11 @@ class BundleContents:
 
 # == Problems, and the claim that each refutes: docs/spec/bundle.md, Findings ==================
 
-CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
-HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
+INTACT, COMPLETE = "intact", "complete"
+INDEPENDENT = "independent"
+CLAIMS = (INTACT, COMPLETE, INDEPENDENT)
+HOLDS, FAILS = "holds", "fails"
+NOT_CHECKED = "not checked"
 ACCORDS = (
     "the accords in run {}: `forum verify` compares them with the runs of the panels, if these are "
     "there"
@@ -1801,7 +1810,8 @@ class BundleLogKeys:
 
         Of two keys that the reader pins, the first is the newer: a writer must not turn them round.
         """
-        old, new, pinned = rotation.old, rotation.new, self._pinned
+        old, new = rotation.old, rotation.new
+        pinned = self._pinned
         return old not in pinned or (new in pinned and pinned.index(new) < pinned.index(old))
 
     def _accept_rotation(
@@ -1904,7 +1914,8 @@ class BundleVerifier:
     def __init__(
         self, bundle: BundleContents, trust: BundleTrust, findings: BundleFindings
     ) -> None:
-        self._bundle, self._findings, self._trust = bundle, findings, trust
+        self._bundle, self._findings = bundle, findings
+        self._trust = trust
         self._policy, self._memories = trust.policy, trust.seen
         pinned = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
         self._log_keys = bundle_keys(bundle, pinned)
@@ -1994,7 +2005,8 @@ class BundleVerifier:
         self, records: WitnessRecords, checkpoint: BundleCheckpoint, note: BundleNote
     ) -> list[BundleCosignature]:
         """Return the cosignatures that the log recorded and that are not below the note."""
-        restored, seen, witnessed = [], set(note.signatures), set[BundleKey]()
+        restored, seen = [], set(note.signatures)
+        witnessed = set[BundleKey]()
         named = {signature[:2] for signature in note.signatures}
         lines = records.get((checkpoint.size, checkpoint.root.hex()), [])
         for key, signature, index, entry in lines:
@@ -2084,7 +2096,8 @@ class BundleVerifier:
 
     def _judge_claims(self) -> dict[str, dict[str, str]]:
         """Return the results of the three claims, each with a reason."""
-        answer, run, names = self._findings.judge_claim, self._run, {c.key.name for c in self._seen}
+        answer, run = self._findings.judge_claim, self._run
+        names = {c.key.name for c in self._seen}
         no_key, no_policy = NO_KEY, NO_TRUST_FILE
         proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
         # Only a reader of the whole log can detect a run that was recorded twice.
@@ -2102,7 +2115,8 @@ class BundleVerifier:
         }
 
     def _report(self) -> dict[str, Any]:
-        bundle, run, kinds = self._bundle, self._run, self._unknown
+        bundle, run = self._bundle, self._run
+        kinds = self._unknown
         unknown = "the facts of {} entries of kind {}, unknown to this release"
         not_checked = [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))]
         if self._has_turns:
@@ -2266,8 +2280,10 @@ limits, name, version and SHA-256 of each map of this release, and the words of 
 
 NAMED_FIRST = ("tools.doubt", "gates.unattended", "gaps.steps", "stops.all", "runs.not-ok")
 """The figures whose runs are named, the most important first."""
-MAX_NAMED, MAX_EXAMPLES, MAX_GROUPS, MAX_DAYS = 10, 3, 40, 400
-MAX_TIMELINE, MAX_DECISIONS, MAX_EVENTS = 400, 50, 50
+MAX_NAMED, MAX_EXAMPLES = 10, 3
+MAX_GROUPS, MAX_DAYS = 40, 400
+MAX_TIMELINE, MAX_DECISIONS = 400, 50
+MAX_EVENTS = 50
 MAX_QUERIES = 32
 """How many queries the maps of a pack may have together: each is asked of each entry."""
 MAX_TERMS = 128
@@ -2279,7 +2295,8 @@ RELATED = {
     "report.source/1": ("continues",),
     "delegate/1": ("run",),
 }
-NO_END, STILL_OPEN, UNDECIDED = "no end recorded", "open", "undecided"
+NO_END, STILL_OPEN = "no end recorded", "open"
+UNDECIDED = "undecided"
 PACK_CLAIMS = (*CLAIMS, "figures", "attested")
 OLD_PACK = "forum/evidence/1"
 """A pack of release 0.2, in which the root of the tree draws the sample.  It holds a page, and
@@ -2372,7 +2389,8 @@ class FigureCounter:
     """Computes one figure: counts the items of a query."""
 
     def __init__(self, query: Members) -> None:
-        self.query, self.runs, self._is_unknown = query, dict[str, int](), False
+        self.query, self.runs = query, dict[str, int]()
+        self._is_unknown = False
         self._conditions = [
             (condition["member"], frozenset(condition["values"]), condition.get("negated", False))
             for condition in query.get("where", [])
@@ -2452,7 +2470,8 @@ class PeriodCounter:
         *,
         is_old: bool,
     ) -> None:
-        (self._since, self._until), self._incident, self._is_old = span, incident, is_old
+        self._since, self._until = span
+        self._incident, self._is_old = incident, is_old
         self._outside_entries = 0
         self._outside: dict[str, int] = {}
         self.figures = [FigureCounter(query) for query in queries]
@@ -2669,7 +2688,8 @@ class PeriodCounter:
             self.decisions.append({**start, **what, **who, "digest": facts["digest"]})
 
     def _add_to_step(self, index: int, entry: BundleEntry) -> None:
-        place, facts, counts = (entry.run, entry.strand), entry.facts, entry.ts >= self._since
+        place, facts = (entry.run, entry.strand), entry.facts
+        counts = entry.ts >= self._since
         if entry.kind in ("call/1", "intent/1", "report.begin/1"):
             begun = self._steps.pop(place, None)
             if begun and begun[1] >= self._since:  # no end of the step before will come any more
@@ -3106,7 +3126,8 @@ class PackVerifier:
 
     def _read_entries(self) -> list[tuple[int, BundleEntry]] | None:
         """Return the entries, or add findings and return None if one is malformed."""
-        entries, malformed, last = list[tuple[int, BundleEntry]](), 0, -1
+        entries, malformed = list[tuple[int, BundleEntry]](), 0
+        last = -1
         for index, data in self._log.indexed_entries():
             if index <= last:
                 detail = "log/earlier.jsonl is not in the order of the log"
@@ -3125,7 +3146,8 @@ class PackVerifier:
 
     def _check_trees(self) -> bool:
         """Compare the entries with the roots of both trees, and return whether they agree."""
-        log, before, add = self._log, self._findings.count, self._findings.add
+        log, before = self._log, self._findings.count
+        add = self._findings.add
         try:
             start, end, others = log.compute_roots()
         except BundleRejected as error:
@@ -3232,7 +3254,8 @@ class PackVerifier:
 
     def _check_times(self, cosignatures: list[BundleCosignature]) -> bool:
         """Compare the times of the witnesses with the period; return whether they bound it."""
-        policy, log, add = self._policy, self._log, self._findings.add
+        policy, log = self._policy, self._log
+        add = self._findings.add
         seen = policy.quorum_time(cosignatures) * 1_000_000 if policy else 0
         if not policy or not seen:
             return False
@@ -3294,7 +3317,8 @@ class PackVerifier:
         return unknown
 
     def _make_report(self, entries: list[tuple[int, BundleEntry]]) -> Members:
-        given, log, report = self._arguments, self._log, self._report
+        given, log = self._arguments, self._log
+        report = self._report
         maps = self._read_maps()
         query_ids = self._find_queries(report["figures"])
         added = [query for _, used, _ in maps for query in used.get("queries", [])]
@@ -3546,7 +3570,8 @@ class PackVerifier:
 
     def _check_choice(self, times: EntryTimes, policy: BundlePolicy) -> None:
         """Refuse checkpoints that do not decide what is in the period, by these witnesses."""
-        log, seen, start = self._log, times.seen, times.start
+        log, seen = self._log, times.seen
+        start = times.start
         since, until = self._arguments["since"], self._arguments["until"]
         inner = [time for time in seen if not is_seen_since(time, until)]
         is_before = start is None or 0 < start <= since - 1_000_000

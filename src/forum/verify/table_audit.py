@@ -48,7 +48,8 @@ class TableAudit:
         keys: WriteKeys | None,
         heads: Mapping[str, tuple[int, str]],
     ) -> None:
-        self._reader, self._findings, self._now, self._keys = reader, findings, now, keys
+        self._reader, self._findings = reader, findings
+        self._now, self._keys = now, keys
         self._remembered = heads
         """The last entry (position and id) of strands that this reader saw earlier."""
         self.tallies = RunTallies()

@@ -2,13 +2,9 @@
 
 from forum.runs.claims import ClaimedAction
 
-TESTS, FILE, COMMAND, SENT, CHECKED = (
-    ClaimedAction.TESTS,
-    ClaimedAction.FILE,
-    ClaimedAction.COMMAND,
-    ClaimedAction.SENT,
-    ClaimedAction.CHECKED,
-)
+TESTS, FILE = ClaimedAction.TESTS, ClaimedAction.FILE
+COMMAND, SENT = ClaimedAction.COMMAND, ClaimedAction.SENT
+CHECKED = ClaimedAction.CHECKED
 
 EXAMPLES: dict[str, dict[str, ClaimedAction | None]] = {
     "english": {

@@ -345,12 +345,8 @@ def as_scripted(moves: dict[str, tuple[ScriptStep, ...]]) -> Callable[[AgentTurn
     """Return agents that do nothing but make the moves that they were given, turn by turn."""
 
     def answer(asked: AgentTurn) -> BatchResult:
-        own, result, spent, read = (
-            moves[asked.name],
-            TurnResult(asked.name, TurnStatus.FAILED),
-            Amount(),
-            0,
-        )
+        own, result = moves[asked.name], TurnResult(asked.name, TurnStatus.FAILED)
+        spent, read = Amount(), 0
         for attempt in range(asked.retries + 1):
             move = own[min(attempt, len(own) - 1)]
             output = move.say.encode()

@@ -451,7 +451,9 @@ def test_an_answer_comes_back_to_the_one_who_asked_and_to_nobody_else() -> None:
     assert {*answers["replies"]} < {f"one metre, says {n}" for n in (2, 3, 4)}
 
 
-LINE, ANSWER, EXCERPT, ESCAPED, FRAME = 300, 4000, 2001, 6, 4000
+LINE, ANSWER = 300, 4000
+EXCERPT, ESCAPED = 2001, 6
+FRAME = 4000
 
 
 def most_bytes(policy: Policy, peers: int) -> int:
@@ -502,7 +504,8 @@ def test_fifty_seats_that_say_as_much_as_they_can_make_no_prompt_too_long() -> N
 @given(sessions)
 def test_what_a_council_concludes_follows_from_its_entries(held: Held) -> None:
     """Its end, its answer, who has changed and why, and who was outvoted."""
-    reckoned, facts, report = Reckoning(held).reckon(), facts_of(held), report_of(held)
+    reckoned, facts = Reckoning(held).reckon(), facts_of(held)
+    report = report_of(held)
     council, closing = reckoned.council, held.closing
     assert closing is not None
 

@@ -55,7 +55,8 @@ class Visitor:
     """Somebody with a key, at a server that does the work itself."""
 
     def __init__(self, forum: Forum, client: TestClient, key: ApiKey) -> None:
-        self.forum, self._client, self._headers = forum, client, showing(key)
+        self.forum, self._client = forum, client
+        self._headers = showing(key)
 
     def ask(self, panel: object, **members: object) -> Any:  # noqa: ANN401
         """Have a panel deliberate, and return what is said to that."""

@@ -21,7 +21,8 @@ RUN: list[Step] = [
 def write_ledger(folder: Path, steps: list[Step]) -> Path:
     """Write a ledger into a folder, and return the folder."""
     folder.mkdir(exist_ok=True)
-    previous, entries, payloads = "0" * 64, list[str](), dict[str, str]()
+    previous, entries = "0" * 64, list[str]()
+    payloads = dict[str, str]()
     for seq, (actor, kind, cause, payload) in enumerate(steps):
         canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(canonical.encode()).hexdigest()

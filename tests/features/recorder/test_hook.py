@@ -140,7 +140,8 @@ def test_a_tool_is_denied_when_the_sum_of_its_uses_passes_the_limit(
         first = use(1)
         end = parse_event(event("SessionEnd").encode())
         handle_event(end, ReportWriter(forum.ledger, "claude-code"), rules)
-        second, third, other = use(2), use(3), use(4, "other")
+        second, third = use(2), use(3)
+        other = use(4, "other")
         again = use(5)
 
     assert first == second == ""

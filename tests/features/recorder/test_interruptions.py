@@ -111,7 +111,8 @@ class _InterruptedSlot:
     """A slot of the spool that something interrupts, in the critical section of the queue."""
 
     def __init__(self, interrupt: "list[bool]", queue: StepQueue, counter: RunCounter) -> None:
-        self.interrupt, self.queue, self.counter = interrupt, queue, counter
+        self.interrupt, self.queue = interrupt, queue
+        self.counter = counter
         self.stored: list[int] = []
 
     def store_handed_in(self, handed_in: int) -> None:

@@ -4,7 +4,8 @@ import sys
 
 from _tools import NOT_HERE, call, succeed
 
-SOCK_RAW, SOCK_SEQPACKET, EAFNOSUPPORT = 3, 5, 97
+SOCK_RAW, SOCK_SEQPACKET = 3, 5
+EAFNOSUPPORT = 97
 NEEDED = {0, 1, 2, 10, 16}
 refused = 0
 for family in set(range(46)) - NEEDED:

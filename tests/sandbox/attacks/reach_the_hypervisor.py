@@ -4,7 +4,8 @@ import sys
 
 from _tools import NOT_HERE, call, succeed
 
-AF_VSOCK, SOCK_STREAM, EAFNOSUPPORT = 40, 1, 97
+AF_VSOCK, SOCK_STREAM = 40, 1
+EAFNOSUPPORT = 97
 try:
     call("socket", AF_VSOCK, SOCK_STREAM, 0)
 except OSError as error:

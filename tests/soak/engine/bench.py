@@ -79,7 +79,8 @@ class PostgresBench(Bench):
         self, folder: Path, primary: Cluster, standby: Standby, proxy: HangingProxy
     ) -> None:
         super().__init__(folder, primary.url.replace(f":{primary.port}/", f":{proxy.port}/"))
-        self._server, self._standby, self._proxy = primary, standby, proxy
+        self._server, self._standby = primary, standby
+        self._proxy = proxy
         self._faults: deque[Callable[[], str]] = deque(
             (self._restart, self._hang, self._fill_disk, self._fail_over)
         )

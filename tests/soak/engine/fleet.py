@@ -94,7 +94,8 @@ class Fleet:
     """Keeps one life in reserve, and leaves none behind."""
 
     def __init__(self, folder: Path, database: str | None, runner: str) -> None:
-        self._folder, self._database, self._runner = folder, database, runner
+        self._folder, self._database = folder, database
+        self._runner = runner
         self._lives: list[Life] = []
         self._count = 0
         self._reserve = self._bear()

@@ -59,7 +59,8 @@ class ArchiveService:
         publish: Callable[[], Publication],
         read_trust: "Callable[[], Trust]",
     ) -> None:
-        self._project, self._publish, self._read_trust = project, publish, read_trust
+        self._project, self._publish = project, publish
+        self._read_trust = read_trust
         self.unreachable: dict[str, errors.ArchiveUnreachable] = {}
         """The archives that could not be reached during an erasure, by run or place."""
 

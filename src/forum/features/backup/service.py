@@ -29,7 +29,9 @@ from forum.ledger.row_checks import has_tree
 from forum.stores.state_files import make_private_folder, read_key, sync_path, write_durably
 
 BACKUP_FORMAT = "forum/backup/1"
-MANIFEST, DATA, ROWS, LEDGER, POLICY = "manifest.json", "data", "rows", "ledger.db", "policy"
+MANIFEST, DATA = "manifest.json", "data"
+ROWS, LEDGER = "rows", "ledger.db"
+POLICY = "policy"
 _NOT_COPIED = ("ledger.db", "engine.db")
 """The ledger is copied in another way; the queues are not needed by any worker."""
 _CHUNK_BYTES = 1 << 20

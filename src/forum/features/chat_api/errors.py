@@ -54,7 +54,8 @@ class NoReply(Exception):
 
     def __init__(self, run: str, status: int, code: str, message: str) -> None:
         super().__init__(run, status, code, message)
-        self.run, self.status, self.code, self.message = run, status, code, message
+        self.run, self.status = run, status
+        self.code, self.message = code, message
 
     def __str__(self) -> str:
         return f"{self.message} (run {self.run})"

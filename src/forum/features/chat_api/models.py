@@ -13,7 +13,8 @@ from forum.runs.roster import Roster
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemType
 
-FORUM, TEAM, REPLAY, PANEL = "forum", "team", "replay", "panel"
+FORUM, TEAM = "forum", "team"
+REPLAY, PANEL = "replay", "panel"
 _LANE = "lane/"
 _MODES = {
     FORUM: "One agent, in the lane that the request belongs to.",

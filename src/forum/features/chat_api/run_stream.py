@@ -225,7 +225,8 @@ class LiveText:
     """The text streamed in the first call of a task, as far as it has no gap."""
 
     def __init__(self, task: str) -> None:
-        self._task, self._step, self._held = task, "", not task
+        self._task, self._step = task, ""
+        self._held = not task
         self._room = MAX_STREAMED_BYTES_PER_S
         self.text = ""
 

@@ -79,7 +79,8 @@ def decide_pairs(
     for place, (first, second) in enumerate(request.pairs):
         verdict = reading.verdicts[place] if reading.verdicts else None
         # Different normalized texts are different answers if nothing else decides.
-        same, step, turn = False, EquivalenceStep.TEXT, ""
+        same, step = False, EquivalenceStep.TEXT
+        turn = ""
         if verdict is not None:
             same, step = verdict.same, EquivalenceStep.ENCODER
         if place in judged:

@@ -53,7 +53,8 @@ class Equivalence(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-FIRST, SECOND, SAME = "first", "second", "same"
+FIRST, SECOND = "first", "second"
+SAME = "same"
 
 
 def ballot_prompt(question: Quotation, options: Sequence[str]) -> bytes:

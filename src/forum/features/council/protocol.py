@@ -90,11 +90,8 @@ class _CouncilState(CouncilRecord, kw_only=True):
             answer, ground = yield from self._choose(end)
         except _SessionStopped:
             # The votes that are already in still yield an answer, and the close is still recorded.
-            end, answer, ground = (
-                council_kinds.End.STOPPED,
-                self._leader(),
-                council_kinds.Ground.VOTE,
-            )
+            end, answer = council_kinds.End.STOPPED, self._leader()
+            ground = council_kinds.Ground.VOTE
         return (yield from self._close(end, answer, ground))
 
     def _deliberate(self) -> steps.ProtocolPart[council_kinds.End]:

@@ -148,7 +148,8 @@ def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # 
     chosen.model.path = str(weights)
     chosen.model_alias = {MODEL}
     chosen.hostnames, chosen.port = [host], port
-    chosen.offline, chosen.ui, chosen.endpoint_slots = True, False, False
+    chosen.offline, chosen.ui = True, False
+    chosen.endpoint_slots = False
     chosen.cors_origins = f"http://{LOOPBACK}"  # keeps web pages in a browser from calling it
     chosen.verbosity = 1  # errors only
     chosen.n_parallel, chosen.n_ctx = _SLOTS, _SLOTS * CONTEXT_TOKENS

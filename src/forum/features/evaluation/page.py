@@ -13,7 +13,8 @@ _STYLE = """\
 svg .bar { stroke: var(--mark); stroke-width: 3; } svg .mean { fill: var(--mark); }
 .conclusion { font-weight: 600; }
 """
-_WIDTH, _LEFT, _RIGHT, _ROW = 720, 200, 90, 34
+_WIDTH, _LEFT = 720, 200
+_RIGHT, _ROW = 90, 34
 """The width of a plot, its margins and the height of a row, in pixels."""
 
 

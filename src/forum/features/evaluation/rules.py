@@ -18,7 +18,8 @@ from forum.units import NANO_USD
 
 TEAM = "team"
 """The name of the configuration in which several agents work together."""
-CHECKS, REFERENCE, QUALITY = "checks", "reference", "quality"
+CHECKS, REFERENCE = "checks", "reference"
+QUALITY = "quality"
 """The names of the scores of a play."""
 MAX_CASES = 10_000
 MAX_CONFIGURATIONS = 12
@@ -408,7 +409,9 @@ def _compare(first: Sequence[Play], second: Sequence[Play]) -> Comparison:
         nothing = estimates.Estimate(
             0.0, low=None, high=None, cases=0, method=estimates.estimate_mean([0.0]).method
         )
-        return Comparison(*names, nothing, nothing, nothing, "no case was played by both")
+        return Comparison(
+            *names, nothing, nothing, seconds=nothing, conclusion="no case was played by both"
+        )
     quality = estimates.estimate_difference(*pair(_quality))
     return Comparison(
         first=names[0],

@@ -24,7 +24,8 @@ class EvaluationRecord:
     """An evaluation that is being recorded; only one thread may use it."""
 
     def __init__(self, project: ProjectContext, run: str, main: Strand) -> None:
-        self._project, self.run, self._main = project, run, main
+        self._project, self.run = project, run
+        self._main = main
         self._plays = 0
 
     def add_play(self, facts: kinds.EvalPlayFacts, causes: tuple[tlog.Hash, ...]) -> None:

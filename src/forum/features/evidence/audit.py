@@ -235,7 +235,8 @@ class _PackAudit:
     """The state of one verification of a pack."""
 
     def __init__(self, pack: PackReader, kinds: Kinds, trust: Trust, arguments: Arguments) -> None:
-        self._pack, self._kinds, self._trust = pack, kinds, trust
+        self._pack, self._kinds = pack, kinds
+        self._trust = trust
         self._arguments = arguments
         self._part: LogPart = pack.read_part()
         self._end = tlog.parse_checkpoint(self._part.end)

@@ -6,7 +6,9 @@ from html import escape
 from typing import NamedTuple
 
 MAX_BARS = 62
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 520, 190, 76, 12, 24
+_WIDTH, _HEIGHT = 520, 190
+_LEFT, _TOP = 76, 12
+_BOTTOM = 24
 
 
 class Layer(NamedTuple):

@@ -139,7 +139,8 @@ class _Number:
     """A number that is being computed."""
 
     def __init__(self, measure: Measure) -> None:
-        self._measure, self.sum, self.values = measure, 0, list[int]()
+        self._measure, self.sum = measure, 0
+        self.values = list[int]()
 
     def add(self, value: int) -> None:
         if self._measure in (Measure.COUNT, Measure.SUM):

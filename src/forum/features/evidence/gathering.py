@@ -211,7 +211,8 @@ def _past_checkpoints(
 
 def collect_files(reader: LogReader, kinds: Kinds, contents: PackContents) -> dict[str, bytes]:
     """Return the files of a pack, by name; `reader` must be a snapshot."""
-    part, report, policy = contents.part, contents.report, contents.policy
+    part, report = contents.part, contents.report
+    policy = contents.policy
     verifier = contents.extras["verify.py"]
     files = pack_file.part_files(part)
     for bundle in report.bundles:

@@ -52,7 +52,8 @@ class _LogPartAudit:
     """The state of one verification of a log part."""
 
     def __init__(self, part: LogPart, kinds: Kinds, trust: Trust, arguments: Arguments) -> None:
-        self._part, self._kinds, self._arguments = part, kinds, arguments
+        self._part, self._kinds = part, kinds
+        self._arguments = arguments
         self._findings = report.Findings()
         self._rotations: list[KeyRotation] = []
         self._times: list[tuple[int, int]] = []
@@ -73,7 +74,8 @@ class _LogPartAudit:
 
     def run(self) -> LogPartCheck:
         """Check signatures and times, and return the claims."""
-        findings, trust, part = self._findings, self._trust, self._part
+        findings, trust = self._findings, self._trust
+        part = self._part
         end = self._open(part.end)
         # Each is opened, so that what is wrong with it is found.
         others = [self._open(note) for note in (part.start, *part.seen) if note]

@@ -22,11 +22,13 @@ from forum.ledger.entry import is_label
 from forum.ledger.zip_archive import Archive, ByteSource, pack_archive
 
 MANIFEST, ATTESTATION = "manifest.json", "attestation.dsse.json"
-REPORT, ENTRY_LIST, SCHEMA = "report.json", "entries.csv", "report.schema.json"
+REPORT, ENTRY_LIST = "report.json", "entries.csv"
+SCHEMA = "report.schema.json"
 PAGE = "report.html"
 """Only in packs of release 0.2: today the verifier of the reader draws the page."""
 POLICY = "policy"
-START, END, EDGE, CONSISTENCY = "log/start.note", PACK_END, "log/edge", "log/consistency"
+START, END = "log/start.note", PACK_END
+EDGE, CONSISTENCY = "log/edge", "log/consistency"
 MAX_SEEN = 3
 """How many checkpoints between the two trees can decide which entries are in the period."""
 ENTRIES, EARLIER = "log/entries.jsonl", "log/earlier.jsonl"

@@ -111,8 +111,11 @@ _DOUBT = Condition("outcome", ("indeterminate", NO_END))
 _BY_BUDGET = Condition("reason", ("budget",))
 _BY_SOMEBODY = Condition("authority", ("person", "key", "operator"))
 
-RUNS, DECISIONS, EFFECTS, MODELS, MONEY = "runs", "decisions", "effects", "models", "money"
-ACCESS, ERASURE, REVIEW, RECORD = "access", "erasure", "review", "record"
+RUNS, DECISIONS = "runs", "decisions"
+EFFECTS, MODELS = "effects", "models"
+MONEY = "money"
+ACCESS, ERASURE = "access", "erasure"
+REVIEW, RECORD = "review", "record"
 
 SECTIONS = {
     RUNS: "What ran, and what failed",

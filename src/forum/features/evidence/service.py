@@ -116,7 +116,8 @@ class EvidenceOperations:
     """Makes evidence packs."""
 
     def __init__(self, forum: Forum) -> None:
-        self._project, self._log, self._reads = forum, forum.log, forum.reads
+        self._project, self._log = forum, forum.log
+        self._reads = forum.reads
 
     def make_pack(
         self,

@@ -104,8 +104,10 @@ class _RunState:
     """What is known of one run."""
 
     def __init__(self, index: int, entry: PartEntry) -> None:
-        self.index, self.opened, self.actor = index, entry.ts, entry.actor
-        self.provenance, self.outcome, self.closed = "other", queries.STILL_OPEN, 0
+        self.index, self.opened = index, entry.ts
+        self.actor = entry.actor
+        self.provenance, self.outcome = "other", queries.STILL_OPEN
+        self.closed = 0
         self.is_opened = False
 
 
@@ -128,7 +130,8 @@ class PeriodTally:
         *,
         is_old: bool = False,
     ) -> None:
-        self._period, self._incident, self._is_old = period, incident, is_old
+        self._period, self._incident = period, incident
+        self._is_old = is_old
         self._outside: dict[str, int] = {}
         self._outside_entries = 0
         self._tallies = [FigureTally(query) for query in asked]

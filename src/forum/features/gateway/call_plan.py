@@ -189,7 +189,8 @@ class _Bounds:
         run: RelayedRun,
         left: Amount,
     ) -> None:
-        self.route, self.request, self.price, self.run = route, request, price, run
+        self.route, self.request = route, request
+        self.price, self.run = price, run
         self.left = left
         self.context = price.context_tokens if price else 0
         self.input_tokens = request.input_tokens
@@ -230,7 +231,8 @@ class _Bounds:
 
 def _bound_output(bounds: _Bounds) -> CallPlan:
     """Return the plan with an output limit: the client's, the model's, or one that fits the cap."""
-    route, request, run, body = bounds.route, bounds.request, bounds.run, bounds.request.body
+    route, request = bounds.route, bounds.request
+    run, body = bounds.run, bounds.request.body
     if request.stored_input and run.caps_tokens and not bounds.context:
         names = run.limits.allowed
         if names.isdisjoint({"previous_response_id", "conversation", "item_reference"}):

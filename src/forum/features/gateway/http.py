@@ -229,7 +229,8 @@ class _RelayedResponse(Response):
     def __init__(
         self, gateway: TenantGateway, context: RequestContext, provider: ApiProvider, prefix: str
     ) -> None:
-        self.status_code, self.background, self.raw_headers = 200, None, []
+        self.status_code, self.background = 200, None
+        self.raw_headers = []
         self._gateway, self._context = gateway, context
         self._provider, self._prefix = provider, prefix
 
@@ -287,7 +288,8 @@ def _error_response(provider: ApiProvider, error: Exception) -> Response:
     status, code = problem.problem.status, problem.problem.name.lower()
     message = f"Forum: {problem.detail or problem.problem.title}"
     if isinstance(error, CallRefused):
-        status, code, message = error.status, error.reason.value, f"Forum: {error.message}"
+        status, code = error.status, error.reason.value
+        message = f"Forum: {error.message}"
     elif problem.problem is ProblemType.FORBIDDEN:
         message += ". Create a key with: forum keys create --name NAME --scope report"
     headers = dict(problem.headers)

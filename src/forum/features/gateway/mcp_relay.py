@@ -56,7 +56,8 @@ _RESULT_MEMBERS = frozenset(
 _TOOL_MEMBERS = frozenset(
     {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"}
 )
-_PARSE_ERROR, _INVALID_REQUEST, _SERVER_ERROR = -32700, -32600, -32000
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
+_SERVER_ERROR = -32000
 """Codes of JSON-RPC."""
 
 Line = bytes
@@ -121,7 +122,8 @@ class McpGateway:
         pin: ToolPin,
         notify: Callable[[str], None],
     ) -> None:
-        self._session, self._rules, self._pin, self._notify = session, rules, pin, notify
+        self._session, self._rules = session, rules
+        self._pin, self._notify = pin, notify
         self._server = server_name
         self._provider = report_kinds.derive_name(server_name, report_kinds.A_PROVIDER)
         self._calls: dict[str, _ToolCall] = {}

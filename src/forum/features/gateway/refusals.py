@@ -64,7 +64,8 @@ class CallRefused(Exception):
     def __init__(self, reason: RefusalReason, message: str, left: Amount | None = None) -> None:
         """Take the reason, and for a cap over many runs what it has left."""
         super().__init__(message)
-        self.reason, self.message, self.left = reason, message, left
+        self.reason, self.message = reason, message
+        self.left = left
 
     @property
     def status(self) -> int:

@@ -371,7 +371,8 @@ class _Exchange:
         result: _CallResult,
         reader: reply_reader.ReplyReader | None,
     ) -> report_kinds.ReportStepFacts:
-        read, written, usd, code = 0, 0, 0, result.code
+        read, written = 0, 0
+        usd, code = 0, result.code
         tokens = reader.tokens if reader is not None else None
         price, is_other = self._judge_model(plan, reader)
         # A cost that cannot be read is believed to be the highest one.
@@ -387,7 +388,8 @@ class _Exchange:
                 usd, code = max(usd, call.facts.usd), report_drafts.OVERRUN
         elif result.may_be_billed:
             # The provider does not tell what the call cost, so all that was reserved is spent.
-            usd, read, code = call.facts.usd, call.facts.tokens, code or "no-usage"
+            usd, read = call.facts.usd, call.facts.tokens
+            code = code or "no-usage"
             seen = reader.seen_tokens if reader is not None else None
             billed_so_far = max(price.cost(*seen) if seen and price else 0, stated)
             if self.run.caps_cost and billed_so_far > usd:
@@ -471,7 +473,8 @@ class _Exchange:
             httpx2.UnsupportedProtocol,
         ) as error:  # fmt: skip
             # No connection was made, so nothing was sent and nothing can be billed.
-            result.outcome, result.code, result.may_be_billed = Outcome.FAILED, "connect", False
+            result.outcome, result.code = Outcome.FAILED, "connect"
+            result.may_be_billed = False
             why = f"the provider cannot be reached ({type(error).__name__})"
             await self.send_error(502, "connect", why)
         except httpx2.HTTPError as error:

@@ -127,7 +127,8 @@ class RelayedRun:
         shared: SharedCaps | None = None,
         in_flight: CallsInFlight | None = None,
     ) -> None:
-        self.run, self.limits, self.within = writer.run, limits, within
+        self.run, self.limits = writer.run, limits
+        self.within = within
         self.writer = writer
         """Its cause is the entry that calls follow from: that of the program, or the run's own."""
         self.counters = RunCounters()

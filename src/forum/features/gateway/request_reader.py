@@ -31,7 +31,8 @@ from forum.runs.strict_json import MAX_NAME_CHARS, check_names, show_name
 
 MAX_CALL_VALUES: Final = 500_000
 """Values in a large call: 300,000 tokens of an embedding are as many."""
-_CALL_OVERHEAD, _TOOL_OVERHEAD, _FORM_OVERHEAD = 256, 1024, 1024
+_CALL_OVERHEAD, _TOOL_OVERHEAD = 256, 1024
+_FORM_OVERHEAD = 1024
 """Allowance for tokens that a provider adds: roles and separators, each tool, a schema."""
 _IMAGE_TOKENS = {ApiOperation.MESSAGES: 8_000}
 _MAX_IMAGE_TOKENS = 50_000

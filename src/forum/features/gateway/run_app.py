@@ -28,7 +28,8 @@ class RunGateway:
     def __init__(
         self, relay: Relay, run: RelayedRun, token: str, extensions: Sequence[RunExtension] = ()
     ) -> None:
-        self._relay, self._run, self._token = relay, run, token.encode()
+        self._relay, self._run = relay, run
+        self._token = token.encode()
         self._extensions = extensions
         self._admission, self._client = SoleAdmission(), Requester("", run.run)
 

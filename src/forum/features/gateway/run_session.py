@@ -217,7 +217,8 @@ class _RunSession:
         command = Attachment("input", BytesContent(line[: 1 << 20]), "application/json")
         call = await self.run.begin(facts, [command])
         self.run.writer.cause = call.strand.head or self.run.writer.cause
-        began, started, status = now(), monotonic(), 127
+        began, started = now(), monotonic()
+        status = 127
         try:
             status = await self._spawn(root_url)
         finally:

@@ -57,7 +57,8 @@ class ToolPin:
 
     def __init__(self, path: Path, server: str, wanted: str = "") -> None:
         """Take the file that remembers the list, the server's name, and a digest or nothing."""
-        self._path, self._server, self._wanted = path, server, wanted
+        self._path, self._server = path, server
+        self._wanted = wanted
 
     def check(self, tools: ToolList) -> None:
         """Remember the list of a first use.  Raises `ToolsChanged` if it is another one."""

@@ -78,7 +78,8 @@ class ClientGuard:
         name: str,
         limits: tuple[float | str | None, int | None, int | None],
     ) -> None:
-        self._provider, self._recorder, self._name = provider, recorder, name
+        self._provider, self._recorder = provider, recorder
+        self._name = name
         self._limits = dict(zip(("usd", "tokens", "calls"), limits, strict=True))
         self._run: RunScope | None = None
         self._lock, self._pid = Lock(), os.getpid()
@@ -151,7 +152,8 @@ class GuardedCall:
     """One HTTP request of a client, from its bound to what it cost."""
 
     def __init__(self, guard: ClientGuard, route: ApiRoute, request: Any) -> None:  # noqa: ANN401
-        self._guard, self.route, self._url = guard, route, str(request.url)
+        self._guard, self.route = guard, route
+        self._url = str(request.url)
         body: bytes = request.read() if not hasattr(request, "_content") else request.content
         self.content = _to_json(body)
         self._refusal = ""
@@ -361,7 +363,8 @@ class _SyncReply:
     """The bytes of a reply on their way to the client."""
 
     def __init__(self, call: GuardedCall, response: Any) -> None:  # noqa: ANN401
-        self._call, self._inner, self._status = call, response.stream, response.status_code
+        self._call, self._inner = call, response.stream
+        self._status = response.status_code
         self._is_open = True
 
     def __iter__(self) -> Iterator[bytes]:
@@ -390,7 +393,8 @@ class _AsyncReply:
     """The bytes of a reply on their way to an async client."""
 
     def __init__(self, call: GuardedCall, response: Any) -> None:  # noqa: ANN401
-        self._call, self._inner, self._status = call, response.stream, response.status_code
+        self._call, self._inner = call, response.stream
+        self._status = response.status_code
         self._is_open = True
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

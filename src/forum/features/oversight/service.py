@@ -103,7 +103,8 @@ class OversightOperations:
     """Shows what is worth a look, and records reviews, incidents and configurations."""
 
     def __init__(self, forum: Forum) -> None:
-        self._project, self._reads, self._runs = forum, forum.reads, forum.runs
+        self._project, self._reads = forum, forum.reads
+        self._runs = forum.runs
 
     def view_review(self, run: str = "", until: int | None = None, limit: int = 100) -> ReviewView:
         """Return what is worth a look since the last review, or of one run.

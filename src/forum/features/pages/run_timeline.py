@@ -11,7 +11,8 @@ from forum.units import format_duration
 from forum.untrusted_text import escape_html
 
 _MAX_BARS = 60
-_WIDTH, _LEFT, _ROW, _CUT = 900, 190, 24, 14
+_WIDTH, _LEFT = 900, 190
+_ROW, _CUT = 24, 14
 """The width of the picture, its left margin, the height of a row and the width of a cut pause."""
 
 
@@ -108,7 +109,8 @@ def _make_axis(active: Sequence[tuple[int, int]]) -> tuple[Callable[[int], float
     kept = [pause if pause <= total / 20 else 0 for pause in pauses]
     width = min(_CUT, room / (2 * len(active)))
     scale = (room - width * kept.count(0)) / (total + sum(kept))
-    starts, cuts, x = [float(_LEFT)], [], float(_LEFT)
+    starts, cuts = [float(_LEFT)], []
+    x = float(_LEFT)
     for (begin, end), pause in zip(active, kept, strict=False):
         x += (end - begin) * scale
         cuts += [] if pause else [x + width / 2]

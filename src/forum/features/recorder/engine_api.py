@@ -130,11 +130,8 @@ class EngineSession:
         `AgentUnusable`.
         """
         _check_options("submit", options, SubmitArguments)
-        plan, agents, tools = (
-            options.get("plan"),
-            options.get("agents", ()),
-            options.get("tools", ()),
-        )
+        plan, agents = options.get("plan"), options.get("agents", ())
+        tools = options.get("tools", ())
         named = [named_agent(choice, self._registry.base_policy.agents) for choice in agents]
         given = all_tools(tools, named)
         panels = read_panels(options.get("panels", {}))

@@ -218,7 +218,8 @@ class RunScope:
         """Have the run end as failed, for this reason."""
         self._outcome = Outcome.FAILED
         with StepScope(self.recorder, Operation.STEP, "fail", parent=self.context) as scope:
-            scope.outcome, scope.code, scope.output = Outcome.FAILED, "failed", reason
+            scope.outcome, scope.code = Outcome.FAILED, "failed"
+            scope.output = reason
 
     def gate(self, shown: str, *, default: str = "reject", seconds: float = 86_400.0) -> bool:
         """Ask for approval, and wait for `forum gate approve` or `reject`; return whether it came.
@@ -374,7 +375,8 @@ class StepScope:
         self._bound_price = bound
         self._price: model_prices.CallPrice | None = None
         self.op, self.name = op, clean_text(name, _MAX_NAME_CHARS)
-        self.model, self.provider, self.agent = model, provider, agent
+        self.model, self.provider = model, provider
+        self.agent = agent
         self.output: object = None
         self.attributes: object = None
         self.outcome: Outcome | None = None
@@ -422,7 +424,8 @@ class StepScope:
 
     def refuse(self, code: str) -> None:
         """End a step that was prepared, and is not made because of a limit."""
-        self.outcome, self.code, self.output = Outcome.DENIED, code, None
+        self.outcome, self.code = Outcome.DENIED, code
+        self.output = None
         self.hand_in()
 
     @property
@@ -601,7 +604,8 @@ class StepScope:
             raise
         except errors.ForumError as error:
             raise errors.RecorderUnusable(str(error)) from error
-        self._is_begun, self._input, self._cut = True, _EMPTY, 0
+        self._is_begun, self._input = True, _EMPTY
+        self._cut = 0
         run.charge(Amount(self._reserved.usd, self._reserved.tokens, calls))
 
     @property

@@ -23,7 +23,8 @@ _SLOT_WORDS = _SLOT_BYTES // 8
 _SLOTS = 256
 _FILE_BYTES = _HEADER_BYTES + _SLOTS * _SLOT_BYTES
 _TEXT_BYTES = 80
-_HANDED_IN, _DROPPED, _IN_USE, _TEXTS = 0, 1, 2, 4
+_HANDED_IN, _DROPPED = 0, 1
+_IN_USE, _TEXTS = 2, 4
 """The words of a slot: two counts, a flag, and from the fifth word on two texts."""
 
 _own_files: set[Path] = set()

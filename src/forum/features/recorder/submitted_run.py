@@ -24,7 +24,8 @@ class SubmittedRun(Generic[ValueT]):
     """
 
     def __init__(self, forum: Forum, run: str, into: AnswerType[ValueT] | None = None) -> None:
-        self._forum, self.id, self._type = forum, run, into
+        self._forum, self.id = forum, run
+        self._type = into
 
     def __repr__(self) -> str:
         state = self._forum.reads.read_run(self.id)

@@ -153,7 +153,8 @@ class RetentionOperations:
         Raises `NoSuchRequest`, `NotSigner`, `NotYetSigned`, and what the request itself raises.
         """
         asked = self.find_request(request)
-        facts, reason, cause = asked.facts, asked.reason or "", Hash.from_hex(asked.id)
+        facts, reason = asked.facts, asked.reason or ""
+        cause = Hash.from_hex(asked.id)
         match facts.act:
             case ControlAct.PLACE:
                 self._check_new_hold(facts.hold, facts.runs)
@@ -205,7 +206,8 @@ class RetentionOperations:
         erases it.  Raises `StoreFailed` if somebody reads a SQLite file; what is recorded by then
         is erased by the next call.
         """
-        scan, redacted, erased = self._log.make_retention_scan(), 0, 0
+        scan, redacted = self._log.make_retention_scan(), 0
+        erased = 0
         while True:
             step = scan.step()
             redacted, erased = redacted + step.redacted, erased + step.erased

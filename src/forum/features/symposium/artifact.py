@@ -23,12 +23,8 @@ from forum.runs.personas import resolve_persona_ref
 from forum.runs.record_comparison import SECRET_MARK
 from forum.runs.session_steps import Session, SessionNote
 
-ARTIFACT, CONFIG, MANIFEST, JOURNAL = (
-    "artifact.json",
-    "config.json",
-    "manifest.json",
-    "transcript.jsonl",
-)
+ARTIFACT, CONFIG = "artifact.json", "config.json"
+MANIFEST, JOURNAL = "manifest.json", "transcript.jsonl"
 PANEL, TERMINATION = "selector_output.json", "termination.json"
 PRODUCER = "forum"
 _STATUS_BY_OUTCOME = {

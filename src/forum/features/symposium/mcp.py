@@ -93,7 +93,8 @@ async def deliberate_adaptive(
 
     These are two runs.  Whoever asks again under the same key goes on with those that there are.
     """
-    caller, key, deadline = call.caller, ask.key or new_run_id(), monotonic() + ask.seconds
+    caller, key = call.caller, ask.key or new_run_id()
+    deadline = monotonic() + ask.seconds
     question = arguments.asked_question(ask.question, ask.problem)
     model, budget = ask.models[0] if ask.models else "", _total_budget(caller, ask)
     task = build_persona_task(question, ask.kind, ask.seats, model)

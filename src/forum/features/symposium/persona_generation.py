@@ -17,7 +17,8 @@ from forum.runs.prompt import Quotation
 MAX_PERSONAS = 9
 """Maximum number of personas per request."""
 
-_MAX_WORD_LENGTH, _MAX_LINE_LENGTH, _MAX_LISTED = 60, 300, 5
+_MAX_WORD_LENGTH, _MAX_LINE_LENGTH = 60, 300
+_MAX_LISTED = 5
 
 
 class PersonaClass(StrEnum):

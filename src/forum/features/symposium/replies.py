@@ -22,7 +22,8 @@ MAX_REQUESTS = 3
 MAX_LISTED = 5
 """Maximum number of disagreements or questions in the schema of a coordinator's reply."""
 
-_MAX_WORD_LENGTH, _MAX_LINE_LENGTH, _MIN_LINE_LENGTH = 60, 300, 80
+_MAX_WORD_LENGTH, _MAX_LINE_LENGTH = 60, 300
+_MIN_LINE_LENGTH = 80
 
 T = TypeVar("T")
 

@@ -143,7 +143,8 @@ class _ScheduleChecker:
             )
         if number > self._config.budget.max_rounds:
             yield Invariant.CAPS, f"round {number} of {self._config.budget.max_rounds}"
-        self._round, self._verdict, self._due = number, None, list(self._panel)
+        self._round, self._verdict = number, None
+        self._due = list(self._panel)
         self._drains = self._config.runtime.max_deferred_drains_per_round
 
     def _check_primary(self, turn: schemas.PrimaryTurn) -> _Violations:

@@ -27,7 +27,8 @@ DEFAULT_BUDGET = RunBudget(5 * NANO_USD, 500_000, milliseconds=1_800_000)
 """Default budget of a symposium."""
 ORIGINATOR = "originator"
 
-_OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
+_OURS, _ANYBODY = "forum", "any"
+_UNNAMED = "default"
 
 
 def draft_symposium(

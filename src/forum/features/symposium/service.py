@@ -190,7 +190,8 @@ class SymposiumOperations:
     """Derives the files of sessions from the ledger, and executes sessions again."""
 
     def __init__(self, forum: Forum) -> None:
-        self._project, self._reads, self._runs = forum, forum.reads, forum.runs
+        self._project, self._reads = forum, forum.reads
+        self._runs = forum.runs
 
     def files(self, run: str) -> dict[str, bytes]:
         """Return the files of a session, derived from the ledger. Raises `BodyGone`."""

@@ -31,7 +31,8 @@ class SessionTerminated(Exception):
         for_good: bool = False,
     ) -> None:
         super().__init__(reason)
-        self.reason, self.failure, self.is_final = reason, failure, for_good
+        self.reason, self.failure = reason, failure
+        self.is_final = for_good
 
 
 def build_termination(

@@ -130,7 +130,8 @@ class _Request:
     """One commit: the entries for the spans of one request."""
 
     def __init__(self, ledger: Ledger, rules: IntakeRules, by: str) -> None:
-        self._ledger, self._rules, self._by = ledger, rules, by
+        self._ledger, self._rules = ledger, rules
+        self._by = by
         self._append: JointAppend = ledger.join_appends()
         self.counts = IntakeCounts()
 
@@ -275,7 +276,8 @@ class _RunWriter:
     def __init__(
         self, append: JointAppend, ledger: Ledger, state: TraceState, patience: ReportPatience
     ) -> None:
-        self._append, self._ledger, self._state = append, ledger, state
+        self._append, self._ledger = append, ledger
+        self._state = state
         self._patience = patience
 
     def write(

@@ -88,7 +88,7 @@ def _read_record(
     facts_of = _read_details if event.startswith("gen_ai.") else _read_plain
     if record.HasField("body"):
         attributes.rest.setdefault("body", read_value(record.body))
-    span = facts_of(record, event, identity, attributes, price)
+    span = facts_of(record, event, identity, attributes, price=price)
     return msgspec.structs.replace(
         span,
         # Where there is no trace, the session is what belongs together.

@@ -108,7 +108,8 @@ class _RunExporter:
     """Builds the spans of one run, entry by entry in the order of the log."""
 
     def __init__(self, run: str, read_body: ReadBody | None) -> None:
-        self._run, self._trace, self._read_body = run, trace_id_of(run), read_body
+        self._run, self._trace = run, trace_id_of(run)
+        self._read_body = read_body
         self._open: dict[str, Span] = {}
         """Spans that have not ended: the root, tasks by strand, and calls by strand with a mark."""
         self._calls: dict[str, CallCost] = {}

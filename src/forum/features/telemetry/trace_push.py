@@ -102,7 +102,8 @@ class TracePusher:
     """Sends the runs of one ledger to one endpoint."""
 
     def __init__(self, forum: Forum, target: PushTarget, client: httpx2.Client) -> None:
-        self._forum, self._target, self._client = forum, target, client
+        self._forum, self._target = forum, target
+        self._client = client
         digest = sha256(target.url.encode()).hexdigest()[:16]
         self._memory = forum.memory(forum.origin, f"otel-{digest}.cursor", "the cursor of traces")
 

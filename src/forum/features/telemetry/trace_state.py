@@ -107,7 +107,8 @@ def _read_run(ledger: Ledger, state: TraceState) -> bool:
     main = ledger.open_strand_at_end(state.run, MAIN_STRAND)
     if not main.length:
         return False
-    state.main, is_over, has_trace = main, False, False
+    state.main, is_over = main, False
+    has_trace = False
     for data in ledger.store.read_strand(state.run, MAIN_STRAND):
         entry = ledger.kinds.read(data)
         is_over |= _read_main_entry(ledger, state, entry)

@@ -51,7 +51,8 @@ class WebhookSender:
     """Delivers the events of one log to one endpoint."""
 
     def __init__(self, forum: Forum, webhook: webhooks.Webhook, secrets: Sequence[bytes]) -> None:
-        self._forum, self.webhook, self._secrets = forum, webhook, secrets
+        self._forum, self.webhook = forum, webhook
+        self._secrets = secrets
         self._strand = webhook_strand(webhook)
         self._state = DeliveryState()
         self._next_index = 0
@@ -142,7 +143,8 @@ class WebhookSender:
 
     def _find_new_events(self, most: int) -> list[PendingDelivery]:
         """Scan the log for new events; those that are not claimed are found again next time."""
-        store, deliveries, first = self._forum.store, list[PendingDelivery](), None
+        store, deliveries = self._forum.store, list[PendingDelivery]()
+        first = None
         size, start = store.head().size, self._next_index
         while start < size and len(deliveries) < most:
             stop = min(start + _PAGE, size)

@@ -83,7 +83,8 @@ class Witness:
         clock: Callable[[], int],
         audit: AuditCheckpoint | None = None,
     ) -> None:
-        self._key, self._logs, self._memory, self._clock = key, logs, memory, clock
+        self._key, self._logs = key, logs
+        self._memory, self._clock = memory, clock
         self._audit = audit
 
     @property

@@ -60,7 +60,8 @@ def decode_cut_json(data: bytes) -> Any:  # noqa: ANN401  any JSON
     """
     data = data[:MAX_CUT_BYTES]
     closers: list[bytes] = []
-    end, tail, last = 0, b"", b""
+    end, tail = 0, b""
+    last = b""
     for match in _TOKEN.finditer(data):
         token = match[0]
         if token in _OPENING:

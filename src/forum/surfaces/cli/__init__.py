@@ -21,7 +21,8 @@ from forum.surfaces.cli.os_errors import explain_os_error
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-EXIT_FAILED, EXIT_REJECTED, EXIT_MISMATCH = ForumError.exit_code, TamperDetected.exit_code, 4
+EXIT_FAILED, EXIT_REJECTED = ForumError.exit_code, TamperDetected.exit_code
+EXIT_MISMATCH = 4
 EXIT_USAGE = click.UsageError.exit_code
 
 UNMUTED_STDERR = "forum.aloud"

@@ -31,7 +31,8 @@ def budgets(*, as_json: bool) -> None:
 def _rows(budget: BudgetForm) -> list[tuple[str, ...]]:
     """Return one row for each cap of a budget."""
     place = (budget.name, budget.scope, budget.period)
-    used, cap, left = budget.used, budget.cap, budget.left
+    used, cap = budget.used, budget.cap
+    left = budget.left
     return [
         (*place, name, *(form.format(getattr(amount, name)) for amount in (used, cap, left)))
         for name, form in (("usd", "${}"), ("tokens", "{:,}"), ("runs", "{:,}"))

@@ -294,7 +294,8 @@ def is_installed(module: str) -> bool:
 
 
 def _check_extras() -> Iterator[DoctorFinding]:
-    installed, addable, unfilled = [], [], []
+    installed, addable = [], []
+    unfilled = []
     lacking = {weights.model.name for weights in planning.inspect_weights() if weights.missing}
     for name, (modules, gives) in EXTRAS.items():
         if not all(map(is_installed, modules)):

@@ -33,7 +33,8 @@ def print_epoch(result: EpochStart, *, as_json: bool) -> None:
 
 def _describe_carried(result: EpochStart) -> Iterator[str]:
     """Yield what was lost of the log that was left, and what goes on."""
-    left, held, carried = result.left, result.held, result.carried
+    left, held = result.left, result.held
+    carried = result.carried
     if held.size < left.size:
         yield (
             f"{left.origin} was signed up to size {left.size}, and the newest checkpoint in the "

@@ -17,7 +17,8 @@ WAYS_TO_BEGIN = {
     "see sample runs, without an account": "forum demo --open",
 }
 _WIDTH = 80
-_TITLE_WIDTH, _NAME_WIDTH, _TEXT_WIDTH = 7, 12, 25
+_TITLE_WIDTH, _NAME_WIDTH = 7, 12
+_TEXT_WIDTH = 25
 MAX_SUMMARY = _TEXT_WIDTH - 2
 """The longest summary of a command: two commands share a line of 80 columns."""
 

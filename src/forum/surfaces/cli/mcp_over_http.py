@@ -100,7 +100,8 @@ class _McpResponse(Response):
     """A response that the MCP server writes, with the headers that every response has."""
 
     def __init__(self, web: HttpTransport, visitor: HttpCaller, body: bytes) -> None:
-        self.status_code, self.background, self.raw_headers = 200, None, []
+        self.status_code, self.background = 200, None
+        self.raw_headers = []
         self._answered = web, visitor, body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -105,7 +105,8 @@ class _MetricsAccess:
     """The API keys of a ledger, cached for a moment."""
 
     def __init__(self, forum: Forum) -> None:
-        self._forum, self._access, self._at = forum, AccessState(), -_ACCESS_FRESH_S
+        self._forum, self._access = forum, AccessState()
+        self._at = -_ACCESS_FRESH_S
         self._reader = BackgroundReader(lambda: [forum.access.read_access(self._access)])
 
     def check_key(self, shown: str) -> HTTPStatus | None:

@@ -24,7 +24,8 @@ class SourcePositions:
     """The line and column of every key and every element of an array."""
 
     def __init__(self, text: str, *, is_json: bool) -> None:
-        self._text, self._separator, self._blank = text, ":" if is_json else "=", _BLANK
+        self._text, self._separator = text, ":" if is_json else "="
+        self._blank = _BLANK
         self._positions: dict[Path, int] = {(): 0}
         self._last: dict[Path, int] = {}
         """Index of the last element of each array of tables."""

@@ -32,7 +32,8 @@ SIGNER_TIMEOUT_S = 20.0
 """How long to wait for the signing machine, if it is another one."""
 _AUDIT = frozenset({Scope.AUDIT})
 _APPROVE = frozenset({Scope.APPROVE})
-_BYTES, _TEXT, _ZIP = "application/octet-stream", "text/plain", "application/zip"
+_BYTES, _TEXT = "application/octet-stream", "text/plain"
+_ZIP = "application/zip"
 _HARMLESS = frozenset({_TEXT, endpoints.JSON})
 """Media types that no browser executes or renders as a page; everything else is sent as bytes."""
 _MAX_RUN_NAME_LENGTH = 64

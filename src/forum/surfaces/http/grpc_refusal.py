@@ -12,7 +12,8 @@ HINT: Final = "this port speaks HTTP, not gRPC; set OTEL_EXPORTER_OTLP_PROTOCOL=
 _MAX_BYTES: Final = 64 << 10
 """Bytes that are kept while the first call is awaited."""
 _FRAME_HEAD: Final = 9
-_HEADERS, _SETTINGS, _GOAWAY = 1, 4, 7
+_HEADERS, _SETTINGS = 1, 4
+_GOAWAY = 7
 _ACK, _END_STREAM_AND_HEADERS = 1, 5
 _UNIMPLEMENTED: Final = "12"
 

@@ -34,7 +34,8 @@ async def find_route(context: endpoints.RequestContext) -> lanes.RouteForm:
 
 async def preview_plan(context: endpoints.RequestContext) -> Response:
     """Say what would be done."""
-    forum, registry, principal = context.tenant.forum, context.tenant.registry, context.principal
+    forum, registry = context.tenant.forum, context.tenant.registry
+    principal = context.principal
 
     def build() -> RunRequest:
         subject = requests.read_subject(forum, context.body, principal.scopes)

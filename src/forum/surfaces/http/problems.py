@@ -28,7 +28,8 @@ class ProblemError(Exception):
         self, problem: ProblemType, detail: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(problem, detail)
-        self.problem, self.detail, self.headers = problem, detail, headers or {}
+        self.problem, self.detail = problem, detail
+        self.headers = headers or {}
 
 
 def problem_from_exception(error: Exception) -> ProblemError:

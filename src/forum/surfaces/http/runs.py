@@ -98,7 +98,8 @@ class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def create_run(context: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
-    tenant, form, actor = context.tenant, context.body, context.principal.name
+    tenant, form = context.tenant, context.body
+    actor = context.principal.name
     requests.check_gate_authority(form.gates, context.principal.scopes)
     principal = context.principal
 

@@ -285,7 +285,8 @@ class _UvicornServer(uvicorn.Server):
         on_start: Callable[[str, int], None],
     ) -> None:
         super().__init__(config)
-        self._config, self._app, self._begun = server_config, app, on_start
+        self._config, self._app = server_config, app
+        self._begun = on_start
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

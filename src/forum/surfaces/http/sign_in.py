@@ -97,7 +97,8 @@ class OneTimeSignIn(ServerExtension):
     def __init__(
         self, operator_token: Callable[[], str], origin: str, policy: Callable[[], str]
     ) -> None:
-        self._operator_token, self._origin, self._policy = operator_token, origin, policy
+        self._operator_token, self._origin = operator_token, origin
+        self._policy = policy
         self._expiry_by_code: dict[bytes, float] = {}
         self._sessions = BrowserSessions()
 

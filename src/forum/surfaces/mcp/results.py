@@ -102,18 +102,20 @@ class StatusForm(Struct, frozen=True):
 def status_form(view: RunView) -> StatusForm:
     """Return the progress of a run as structured content."""
     state = view.state
+    passed, tasks = formatting.count_progress(state)
     return StatusForm(
-        view.run,
-        state.state,
-        state.outcome,
-        formatting.exit_status(view),
-        formatting.explain_run_state(view),
-        *formatting.count_progress(state),
-        fields.amount_form(state.spent),
-        round(formatting.run_duration(view) / 1e6, 3),
-        None if view.answer is None else view.answer.decode(errors="replace"),
-        tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
-        state.provenance,
+        run=view.run,
+        state=state.state,
+        outcome=state.outcome,
+        status=formatting.exit_status(view),
+        reason=formatting.explain_run_state(view),
+        passed=passed,
+        tasks=tasks,
+        spent=fields.amount_form(state.spent),
+        seconds=round(formatting.run_duration(view) / 1e6, 3),
+        answer=None if view.answer is None else view.answer.decode(errors="replace"),
+        waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
+        provenance=state.provenance,
     )
 
 

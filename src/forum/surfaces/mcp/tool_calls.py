@@ -88,7 +88,8 @@ async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: fl
     The words of a panel's turns are part of it, for a caller that may read runs. Progress starts
     above `begin`; the last reported value is returned, for a call with several runs.
     """
-    deadline, reported, pause = monotonic() + seconds, begin - 1.0, _POLL_INTERVAL_S
+    deadline, reported = monotonic() + seconds, begin - 1.0
+    pause = _POLL_INTERVAL_S
     listener = _PanelListener(call.caller, run)
     while True:
         state, over = await call.run_in_thread(_poll_run, call.caller.forum, run)

@@ -96,7 +96,8 @@ class PlanForm(Struct, frozen=True):
 
 def plan_form(request: "RunRequest") -> PlanForm:
     """Return what an order would have done, in its form."""
-    policy, roles, plan = request.policy, request.policy.roles, request.plan
+    policy, roles = request.policy, request.policy.roles
+    plan = request.plan
     if plan is None and Role.COORDINATOR not in roles and policy.panel is None:
         # The engine plans one task, in the lane that the Classifier chooses.
         plan = plan_single_task(request.request, "", policy.agents)
