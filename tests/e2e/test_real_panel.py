@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.artifact_rules import check_artifact
 from tests.e2e.project import Project, project
 from tests.e2e.test_real_model import MODEL, forum
 

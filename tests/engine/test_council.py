@@ -27,7 +27,7 @@ from forum.errors import BadPlan, ConcurrentUpdate, ReplayMiss, StoreFailed
 from forum.features.council.kinds import RevealV2Facts
 from forum.features.council.report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
 from forum.features.symposium.artifact import build_artifact, format_file
-from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.kinds import Reason
 from forum.ledger.body import text_content
 from forum.ledger.kinds import Outcome, RedactionReason

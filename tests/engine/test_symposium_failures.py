@@ -15,8 +15,8 @@ import click
 import pytest
 
 from forum.features.symposium.artifact import build_artifact, format_file
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.decoders import read_artifact, read_message
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import Reason, ReplayPin
 from forum.features.symposium.replay import (
     compute_pins,

@@ -20,8 +20,8 @@ import yaml
 from benchmarks import symposium as reference
 from forum.engine import RunRequest, cancel_run, read_run
 from forum.features.symposium.artifact import resolve_personas
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.decoders import read_config, read_message, read_script
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import Reason
 from forum.features.symposium.metrics import SymposiumMetrics, compute_metrics
 from forum.features.symposium.replay import replay_transcript

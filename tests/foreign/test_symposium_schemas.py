@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forum.errors import Malformed
 from forum.features.symposium.artifact import build_session_files
-from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.schemas import (
     RuntimeConfig,
 )

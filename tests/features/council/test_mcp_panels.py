@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from forum.features.symposium.artifact import build_session_files, read_recorded_session
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.decoders import read_config
-from forum.features.symposium.invariants import check_artifact
 from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import KEY_CACHE_TTL_S
 from forum.surfaces.mcp.results import UNTRUSTED_NOTICE

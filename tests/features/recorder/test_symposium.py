@@ -9,7 +9,7 @@ import pytest
 
 import forum
 from forum.errors import BadPlan, ForumError, Malformed
-from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.kinds import ReplayPin
 from tests.features.recorder.recording import assert_verified
 from tests.features.symposium.own_examples import SCRIPT, write_examples

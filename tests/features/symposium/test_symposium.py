@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.features.symposium.invariants import check_artifact
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.kinds import (
     ErrorKind,
     ExpectedOutput,

@@ -10,8 +10,8 @@ import pytest
 
 from forum.errors import Malformed
 from forum.features.symposium import decoders
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.canonical_json import MAX_NESTING, transcript_digest
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import SelectionStrategy
 from forum.features.symposium.schemas import (
     Artifact,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.canonical_json import transcript_digest
 from forum.features.symposium.decoders import read_artifact
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.violations import Invariant
 from tests.features.council.forged import ANSWER, cut_short, honest, mutate, repaired, request
 

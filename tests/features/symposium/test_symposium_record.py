@@ -17,8 +17,8 @@ from forum.features.symposium.artifact import (
     build_manifest,
     build_session_files,
 )
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.decoders import read_script
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import (
     SYMPOSIUM_KINDS,
     Reason,

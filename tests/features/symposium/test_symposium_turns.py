@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from forum.features.symposium.artifact import build_session_files
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.decoders import read_persona
 from forum.features.symposium.failure_codes import (
     classify_error,
     is_permanent_failure,
     scripted_error_code,
 )
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import ErrorKind, ExpectedOutput
 from forum.features.symposium.protocol import SymposiumTurn
 from forum.features.symposium.replies import parse_turn

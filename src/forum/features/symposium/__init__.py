@@ -5,7 +5,7 @@
   `failure_codes`
 * `prompts`, `replies`: what agents are shown, and how their replies are parsed and routed
 * `artifact`, `metrics`: the output of a session for other programs
-* `invariants`, `schedule`, `violations`: the rules that an artifact must satisfy
+* `artifact_rules`, `schedule`, `violations`: the rules that an artifact must satisfy
 * `simulator`, `replay`: sessions repeated from a script or a record
 """
 

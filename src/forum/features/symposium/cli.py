@@ -20,8 +20,8 @@ from forum.errors import Malformed, NoSuchEntry, PinningViolation
 from forum.features.symposium import session_folders
 from forum.features.symposium.artifact import ARTIFACT, format_file
 from forum.features.symposium.artifact_forms import ArtifactForm, FaultForm
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.decoders import read_artifact
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import ReplayPin
 from forum.features.symposium.metrics import SymposiumMetrics, compute_metrics
 from forum.features.symposium.replay import (

@@ -19,9 +19,9 @@ from forum.features.symposium.artifact import (
     read_recorded_session,
     resolve_personas,
 )
+from forum.features.symposium.artifact_rules import check_artifact
 from forum.features.symposium.canonical_json import read_json, transcript_digest
 from forum.features.symposium.decoders import read_artifact, read_message, read_termination
-from forum.features.symposium.invariants import check_artifact
 from forum.features.symposium.kinds import ReplayPin
 from forum.features.symposium.protocol import read_session_config, run_symposium
 from forum.features.symposium.provider_calls import FakeScript

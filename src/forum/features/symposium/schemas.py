@@ -1,7 +1,7 @@
 """The objects of the open protocol `symposium` 1.0.0, as types that cannot hold invalid values.
 
 They accept exactly what the protocol's JSON Schemas accept, except for JSON that readers could
-interpret differently (see `canonical_json`). `invariants` checks the format of times and the
+interpret differently (see `canonical_json`). `artifact_rules` checks the format of times and the
 relations between objects; `decoders` has the entry points.
 
 An optional member that may not be null has a default, or is `UNSET` where its absence matters. A
