@@ -24,7 +24,7 @@ class ForumError(Exception):
     text = ""
     """A template over the attributes."""
 
-    def __new__(cls, *facts: object) -> Self:
+    def __new__(cls, *facts: object, **_: object) -> Self:
         """Make an error, of the substitute of its class if there is one."""
         kind: type[Self] = SUBSTITUTES.get(cls, cls)
         return super().__new__(kind, *facts)
