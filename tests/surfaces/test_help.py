@@ -164,11 +164,12 @@ def test_each_command_of_a_feature_is_listed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cli_module, "FEATURES", (*FEATURES, Feature("added", commands=added)))
     command_groups.cache_clear()
     try:
-        look = list(command_groups()["Look"])
+        groups = command_groups()
     finally:
         command_groups.cache_clear()
 
+    look = list(groups["Look"])
     assert look[look.index("review") :][:3] == ["review", "second", "third"]
     assert look[-1] == "last"
-    listed = {name for group in command_groups().values() for name in group}
+    listed = {name for group in groups.values() for name in group}
     assert {command.name for feature in FEATURES for command in feature.commands} <= listed
