@@ -40,7 +40,7 @@ def install_weights() -> None:
             load_weights(model)
         except (WeightsMissing, WeightsRejected):
             if folder is not None:
-                pull_weights(model, folder, lambda _: None, lambda *_: None)
+                pull_weights(model, folder, lambda _: None, lambda *_, **__: None)
 
 
 if __name__ == "__main__":

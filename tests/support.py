@@ -218,12 +218,12 @@ class Calls(ABC):
         """Return a port whose calls are counted."""
         return _Counted(port, self)
 
-    def call(self, effect: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+    def call(self, effect: Callable[..., Any], *arguments: object, **named: object) -> Any:  # noqa: ANN401
         """Do this, or what happens instead."""
         self._left -= 1
         if self._left == -1:
-            return self._happen(partial(effect, *arguments))
-        return effect(*arguments)
+            return self._happen(partial(effect, *arguments, **named))
+        return effect(*arguments, **named)
 
     @abstractmethod
     def _happen(self, effect: Callable[[], Any]) -> Any:  # noqa: ANN401  what the call returns

@@ -108,10 +108,10 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
     def stop_at(call: int) -> Callable[..., None]:
         calls = iter(range(9))
 
-        def write_key(*arguments: object) -> None:
+        def write_key(*arguments: object, **named: object) -> None:
             if next(calls) == call:
                 raise KeyboardInterrupt
-            kept(*arguments)  # type: ignore[arg-type]
+            kept(*arguments, **named)  # type: ignore[arg-type]
 
         return write_key
 

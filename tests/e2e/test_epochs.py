@@ -470,7 +470,7 @@ def test_a_crash_loses_no_acknowledged_entry(
     with Forum(home.forum.settings) as old:
         with monkeypatch.context() as patch, Forum(home.forum.settings) as forum:
             patch.setattr(part, step, fail)
-            patch.setattr(KeyOperations, "_reopen_log", lambda *_: None)  # it was killed
+            patch.setattr(KeyOperations, "_reopen_log", lambda *_, **__: None)  # it was killed
             with pytest.raises(RuntimeError, match="fails"):
                 forum.keys.new_epoch()
         with suppress(LogEnded):
@@ -582,8 +582,8 @@ def test_a_database_that_goes_away_leaves_no_log_that_takes_what_nobody_signs(
     home.forum.log.publish()
     lost = StoreConnectionLost("ending the log", "the server is away", "")
     with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
-        patch.setattr(ProjectContext, "end_log", lambda *_: raise_error(lost))
-        patch.setattr(ProjectContext, "reopen_log", lambda *_: raise_error(lost))
+        patch.setattr(ProjectContext, "end_log", lambda *_, **__: raise_error(lost))
+        patch.setattr(ProjectContext, "reopen_log", lambda *_, **__: raise_error(lost))
         with (
             pytest.warns(RuntimeWarning, match="takes nothing until this command succeeds"),
             pytest.raises(StoreConnectionLost),
@@ -592,7 +592,7 @@ def test_a_database_that_goes_away_leaves_no_log_that_takes_what_nobody_signs(
     with pytest.raises(LogEnded):
         home.submit(GATED)
     with Forum(home.forum.settings) as forum, monkeypatch.context() as patch:
-        patch.setattr(ProjectContext, "end_log", lambda *_: raise_error(lost))
+        patch.setattr(ProjectContext, "end_log", lambda *_, **__: raise_error(lost))
         patch.setattr(type(forum.store), "strands", strands_once(type(forum.store)))
         with pytest.raises(StoreConnectionLost):
             forum.keys.new_epoch()

@@ -140,7 +140,7 @@ def audit(
         )
 
     def read(run: str) -> SessionEntries:
-        return entries(run, other, 0) if other else SessionEntries(run, (), lambda *_: None)
+        return entries(run, other, 0) if other else SessionEntries(run, (), lambda *_, **__: None)
 
     return audit_session(entries("run-1", forge, 1000), KINDS, read)
 

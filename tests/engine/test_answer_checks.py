@@ -81,7 +81,7 @@ def test_a_verifier_finds_a_flag_that_was_left_out(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine that drove the run did not want it to be seen."""
-    monkeypatch.setattr("forum.engine.answer_assembly.flag_answer", lambda *_: [])
+    monkeypatch.setattr("forum.engine.answer_assembly.flag_answer", lambda *_, **__: [])
     policy = quick(agents={"": Scripted({"*": (ScriptStep("bananas"),)})})
     office.do(RunRequest("How long is the Danube?", None, policy))
 
@@ -367,8 +367,8 @@ def test_a_verifier_finds_a_flag_of_the_form_that_was_left_out(
 ) -> None:
     """The engine that drove the run did not want it to be seen."""
     with monkeypatch.context() as patched:
-        patched.setattr("forum.engine.answer_assembly.check_form", lambda *_: ())
-        patched.setattr("forum.engine.answer_assembly.flag_answer", lambda *_: [])
+        patched.setattr("forum.engine.answer_assembly.check_form", lambda *_, **__: ())
+        patched.setattr("forum.engine.answer_assembly.flag_answer", lambda *_, **__: [])
         office.do(corrected(LINES, WEIGHT, ""))
 
     (fault,) = office.findings()

@@ -113,7 +113,7 @@ def test_the_answer_of_a_session_is_flagged_like_every_other(
         (ballot("the sea is wide, blue and full of small and large fish, as anglers say"),),
     ) * 5
     if is_left_out:
-        monkeypatch.setattr("forum.engine.run_driver.flag_session", lambda *_: [])
+        monkeypatch.setattr("forum.engine.run_driver.flag_session", lambda *_, **__: [])
     run = office.do(RunRequest("How long is the Danube?", None, panel(*wide, version=2)))
     chosen = Session("How long is it?", panel(*ALIKE, options=("fish",), version=2), 0)
 

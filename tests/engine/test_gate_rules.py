@@ -244,7 +244,7 @@ def test_a_person_who_was_asked_decides_although_the_sum_has_room_again(
     """A rejected use is not made because the day is over."""
     office.do(paying(*[PART] * 3, gate_rules=(SUMS[1],)))
     office.decide("use/a/3", Answer.REJECT)
-    monkeypatch.setattr("forum.engine.tools.sums_for_use", lambda *_: ())
+    monkeypatch.setattr("forum.engine.tools.sums_for_use", lambda *_, **__: ())
 
     assert office.work().outcome is Outcome.OK
     assert len(office.hands.deeds) == 2

@@ -282,8 +282,8 @@ def test_the_calls_of_a_run_within_are_those_that_it_made(
 ) -> None:
     """The account of a cap rests on this figure: a ledger and a pack tell a wrong one."""
 
-    def count_less(*arguments: Any) -> CallReply | None:  # noqa: ANN401  as they come
-        reply = read_child_reply(*arguments)
+    def count_less(*arguments: Any, **named: Any) -> CallReply | None:  # noqa: ANN401  as they come
+        reply = read_child_reply(*arguments, **named)
         if reply is None:
             return None
         return replace(reply, spent=reply.spent._replace(calls=reply.spent.calls - 1))

@@ -285,7 +285,7 @@ def test_what_fails_is_done_again(office: Office, monkeypatch: pytest.MonkeyPatc
     office.write("run", "one", "two")
     office.now += 2 * DAY
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
     with monkeypatch.context() as patch:

@@ -77,9 +77,9 @@ def test_a_run_that_gets_its_index_during_a_list_is_listed_once(
     sequence(store)
     open_runs(store, "two")
 
-    def read_end(*place: Any) -> bytes | None:  # noqa: ANN401  those of a call
+    def read_end(*place: Any, **named: Any) -> bytes | None:  # noqa: ANN401  those of a call
         sequence(store)
-        return store.last_entry(*place)
+        return store.last_entry(*place, **named)
 
     reader: Any = Wrapped(store, last_entry=read_end)
     assert DirectoryReader(reader, LEDGER_KINDS, None).runs_before(None, 10) == ["two", "one"]

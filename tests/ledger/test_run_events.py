@@ -103,7 +103,7 @@ def test_a_page_of_a_run_reads_little_more_than_the_page(store_factory: StoreFac
         read += len(places)
         return store.entries_at(run, places)
 
-    def refuse(*_: object) -> Any:  # noqa: ANN401  it never returns
+    def refuse(*_: object, **__: object) -> Any:  # noqa: ANN401  it never returns
         raise AssertionError("a page reads no strand from its beginning")
 
     reader: Any = Wrapped(store, entries_at=entries_at, read_strand=refuse, entries_of_run=refuse)

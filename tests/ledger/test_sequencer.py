@@ -91,11 +91,11 @@ def test_a_drain_ends_while_others_append(store_factory: StoreFactory) -> None:
     store.append(chain.take(3))
     swaps = 0
 
-    def append_more(*arguments: Any) -> None:  # noqa: ANN401  those of a swap
+    def append_more(*arguments: Any, **named: Any) -> None:  # noqa: ANN401  those of a swap
         nonlocal swaps
         swaps += 1
         assert swaps < 10, "it goes on for as long as others append"
-        store.advance_head(*arguments)
+        store.advance_head(*arguments, **named)
         other.append(chain.take(2))
 
     given = Sequencer(cast("PublisherStore", Wrapped(store, advance_head=append_more))).drain()
@@ -247,9 +247,9 @@ def test_entries_appended_during_a_batch_stay_pending(store_factory: StoreFactor
     store, other = store_factory(), store_factory()
     append_runs(store, 1)
 
-    def append_more(*arguments: Any) -> None:  # noqa: ANN401  those of a swap
+    def append_more(*arguments: Any, **named: Any) -> None:  # noqa: ANN401  those of a swap
         append_runs(other, 1)
-        store.advance_head(*arguments)
+        store.advance_head(*arguments, **named)
 
     wrapped = cast("PublisherStore", Wrapped(store, advance_head=append_more))
     directory_sequencer(wrapped).sequence_batch()

@@ -153,11 +153,11 @@ def serving_files(folder: Path, files: Mapping[str, bytes]) -> Iterator[FileServ
                         FileRequest(server, handler=self, name=name, content=content, start=start)
                     )
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: object, **__: object) -> None:
             """Print nothing."""
 
     class Listener(ThreadingHTTPServer):
-        def handle_error(self, *_: object) -> None:
+        def handle_error(self, *_: object, **__: object) -> None:
             """Print nothing: a client may end a handshake."""
 
     with Listener(("127.0.0.1", 0), Handler) as listener:

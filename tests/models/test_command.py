@@ -156,7 +156,7 @@ def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.Mo
 @both_ways
 def test_a_program_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have the rights of somebody else, like sudo; it is reaped whenever it ends."""
-    monkeypatch.setattr(program, "signal_group", lambda *_: None)
+    monkeypatch.setattr(program, "signal_group", lambda *_, **__: None)
     began = monotonic()
     reply = run(Command(shell("echo $$; exec sleep 40")), seconds=0.1)
     took, pid = monotonic() - began, int(read(reply.output))
@@ -336,7 +336,7 @@ def test_a_script_without_a_first_line_cannot_be_started(tmp_path: Path) -> None
 def test_a_full_disk_is_a_failure_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of an output must not pass for all of it, and the program must not go on."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(FileContent, "append", fail)

@@ -90,7 +90,7 @@ def test_a_good_answer_is_text_wishes_and_what_it_cost() -> None:
         ToolCallPart("note", '{"input":"a"}'),
     ]
 
-    reply = ask(lambda *_: ModelResponse(parts, usage=USAGE), call_of(offers=(NOTE,)))
+    reply = ask(lambda *_, **__: ModelResponse(parts, usage=USAGE), call_of(offers=(NOTE,)))
     assert (reply.outcome, reply.code, output_of(reply)) == (Outcome.OK, "", b"Good day.")
     assert (reply.uses, reply.spent) == ((ToolCall("note", "a"),), Amount(22_000, 10, 1))
     assert (reply.input_tokens, reply.prices) == (7, "declared")
@@ -100,14 +100,16 @@ def test_a_form_may_come_as_a_tool() -> None:
     """As some providers do it; it is the output all the same."""
     form = '{"name":"Ann","age":7}'
 
-    reply = ask(lambda *_: ModelResponse([ToolCallPart("answer", form)]), call_of(schema=FORM))
+    reply = ask(
+        lambda *_, **__: ModelResponse([ToolCallPart("answer", form)]), call_of(schema=FORM)
+    )
     assert (output_of(reply), reply.uses, reply.outcome) == (form.encode(), (), Outcome.OK)
 
 
 def raising(error: Exception) -> Callable[[list[ModelMessage], AgentInfo], ModelResponse]:
     """Return a model that fails."""
 
-    def answer(*_: object) -> ModelResponse:
+    def answer(*_: object, **__: object) -> ModelResponse:
         raise error
 
     return answer
@@ -119,7 +121,7 @@ def raising(error: Exception) -> Callable[[list[ModelMessage], AgentInfo], Model
         (raising(ContentFilterError("no")), Outcome.DENIED, Why.ERROR, "refused"),
         (raising(UnexpectedModelBehavior("odd")), Outcome.FAILED, Why.ERROR, "provider"),
         (
-            lambda *_: ModelResponse([TextPart("x" * (1 << 24)), TextPart("x")]),
+            lambda *_, **__: ModelResponse([TextPart("x" * (1 << 24)), TextPart("x")]),
             Outcome.FAILED, Why.OVERSIZE, "",
         ),
     ],
@@ -218,6 +220,6 @@ def test_what_is_said_is_heard_once_it_is_there() -> None:
     heard: list[str] = []
     tool_call_part = ToolCallPart("mail", {"to": "all"})
     answer = ModelResponse([ThinkingPart("hm"), TextPart("Good day."), tool_call_part])
-    ask(lambda *_: answer, call_of(offers=(MAIL,), hear=heard.append))
+    ask(lambda *_, **__: answer, call_of(offers=(MAIL,), hear=heard.append))
 
     assert heard == ["Good day."]

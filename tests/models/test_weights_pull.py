@@ -60,7 +60,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServ
 
 def pull(source: str | Path) -> list[str]:
     """Install the weights, and return which files were new."""
-    return pull_weights(MODEL, source, lambda _: None, lambda *_: None)
+    return pull_weights(MODEL, source, lambda _: None, lambda *_, **__: None)
 
 
 def installed(folder: Path) -> dict[str, bytes]:
@@ -286,7 +286,7 @@ def test_two_pulls_at_once_download_once(
         request.write(content[1000:])
 
     def pull_and_tell() -> list[str]:
-        return pull_weights(MODEL, server.url, texts.append, lambda *_: None)
+        return pull_weights(MODEL, server.url, texts.append, lambda *_, **__: None)
 
     server.answer = serve_in_two_parts
     texts: list[str] = []

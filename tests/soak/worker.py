@@ -172,7 +172,7 @@ class Worker:
 
     def live(self) -> None:
         """Work until told to stop, then finish what was begun."""
-        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        signal.signal(signal.SIGTERM, lambda *_, **__: self._stop.set())
         threads = [threading.Thread(target=job, args=(self._stop,)) for job in self._jobs()]
         for thread in threads:
             thread.start()

@@ -71,7 +71,7 @@ class Writer:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object, **__: object) -> None:
         self._stop.set()
         self._thread.join()
 

@@ -156,11 +156,11 @@ def test_a_store_that_comes_back_is_kept_on(log: Log, call: str, error: type[Sto
     """A restart of the server, or an hour without space, must not need a restart of the keeper."""
     away, tried = Event(), Event()
 
-    def fail_or_call(*arguments: object) -> object:
+    def fail_or_call(*arguments: object, **named: object) -> object:
         if away.is_set():
             tried.set()
             raise error("keeping", "it is gone")
-        return getattr(log.store, call)(*arguments)
+        return getattr(log.store, call)(*arguments, **named)
 
     keeper = log.keeper(Wrapped(log.store, **{call: fail_or_call}))
     away.set()

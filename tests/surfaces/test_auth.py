@@ -565,7 +565,7 @@ def issuing() -> Iterator[Issuer]:
             self.end_headers()
             self.wfile.write(issuer.keys)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: object, **__: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:

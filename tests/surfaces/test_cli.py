@@ -293,7 +293,7 @@ def test_an_epoch_says_what_it_carries_and_what_it_could_not_sign(
 ) -> None:
     """A person decides by these lines what to do again."""
     del bundle
-    monkeypatch.setattr("forum.app.keys._count_unsigned", lambda *_: 2)
+    monkeypatch.setattr("forum.app.keys._count_unsigned", lambda *_, **__: 2)
     result = terminal.call("ledger", "epoch", "--yes")
 
     assert "2 entries of" in result.stderr
@@ -427,7 +427,7 @@ def test_two_readers_can_verify_at_once(
 ) -> None:
     """What another one remembered meanwhile does not make this one's report go away."""
 
-    def overtaken(*_: object) -> None:
+    def overtaken(*_: object, **__: object) -> None:
         raise ConcurrentUpdate("what seen.note remembers")
 
     monkeypatch.setattr("forum.stores.state_files.FileCheckpointStore.advance", overtaken)

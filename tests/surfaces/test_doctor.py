@@ -176,7 +176,7 @@ def answering(status: int) -> Iterator[str]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: object, **__: object) -> None:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Monotone) as server:

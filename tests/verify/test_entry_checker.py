@@ -18,7 +18,7 @@ PREVIOUS, FIRST, SECOND = (hashlib.sha256(name).hexdigest() for name in (b"0", b
 
 def follows(data: bytes) -> bool:
     """Tell whether a chronicle that knows the strand and the parents accepts an entry."""
-    checker = EntryChecker(ORIGIN, Findings(), lambda *_: None)
+    checker = EntryChecker(ORIGIN, Findings(), lambda *_, **__: None)
     checker.open_run(RUN, TIME)
     checker.put_strand(RUN, STRAND, StrandHead(7, PREVIOUS.encode(), TIME))
     checker.restore_recent([FIRST.encode()], [SECOND.encode()])

@@ -118,7 +118,7 @@ def foreign_program(port: int) -> Iterator[list[str | None]]:
 
         do_POST = do_DELETE = do_GET  # noqa: N815  names of the base class
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: object, **__: object) -> None:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", port), Handler) as listener:

@@ -280,7 +280,7 @@ def test_browsers_are_told_to_keep_to_tls_where_forum_ends_it(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("uvicorn.Config", note)
-    monkeypatch.setattr(server_process, "make_app", lambda *_: None)
+    monkeypatch.setattr(server_process, "make_app", lambda *_, **__: None)
     cert = Path("cert.pem") if has_tls else None
     at = server_process.ListenAddress("127.0.0.1", 0, cert, cert)
     with pytest.raises(KeyboardInterrupt):

@@ -394,8 +394,8 @@ class Surrounded:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  any call of an archive
         effect = getattr(self._archive, name)
 
-        def surrounded(*arguments: object) -> object:
-            result = effect(*arguments)
+        def surrounded(*arguments: object, **named: object) -> object:
+            result = effect(*arguments, **named)
             self._points.reach()
             return result
 
@@ -517,7 +517,7 @@ def test_a_redaction_between_copy_and_removal_reaches_the_copy(
         record(forum, "one", text=SECRET)
         forum.log.publish()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(forum.store, "remove_archived", lambda *_: Points(0).reach())
+            patch.setattr(forum.store, "remove_archived", lambda *_, **__: Points(0).reach())
             with pytest.raises(Stopped):
                 forum.log.archive_runs(NEVER, str(home.archive))
         held = holds_secret(home)

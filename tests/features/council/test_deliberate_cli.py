@@ -877,7 +877,7 @@ class _Indiscreet(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:
         """Say nothing."""
 
 
@@ -939,7 +939,7 @@ class _Scripted(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps({**document, "model": "gpt-4o-mini"}).encode())
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:
         """Say nothing."""
 
 

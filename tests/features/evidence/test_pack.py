@@ -714,7 +714,7 @@ def test_an_erasure_under_a_hold_is_never_counted_as_none(tmp_path: Path) -> Non
     assert {f.id: f.value for f in report_of(honest).figures}["runs.all"] == 2
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_find_erased", lambda *_: ())
+        patch.setattr(gathering, "_find_erased", lambda *_, **__: ())
         own = shipped_maps()["pci-dss"]
         row = msgspec.structs.replace(own.rows[0], figures=("redactions.held",))
         own = msgspec.structs.replace(own, name="own", title="Rules of our own", rows=(row,))
@@ -733,7 +733,7 @@ def test_an_erasure_under_a_hold_is_never_counted_as_none(tmp_path: Path) -> Non
     )
     # Release 0.2 said 0; its packs are read as they were made.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_find_erased", lambda *_: ())
+        patch.setattr(gathering, "_find_erased", lambda *_, **__: ())
         old = packs.make_old(world, arguments)
     assert read_held(old) == (0, 0)
     assert verify_twice(old, world.trust).ok

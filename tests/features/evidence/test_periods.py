@@ -268,7 +268,10 @@ def make_changed(world: Recorded, change: Callable[[LogPart], LogPart]) -> PackB
     """Return the pack of a maker who changes the log part."""
     gathered = gathering.gather_part
 
-    with patch("tests.features.evidence.packs.gather_part", lambda *args: change(gathered(*args))):
+    with patch(
+        "tests.features.evidence.packs.gather_part",
+        lambda *args, **named: change(gathered(*args, **named)),
+    ):
         return make(world, ASKED)
 
 

@@ -158,7 +158,7 @@ def gather_at(world: Recorded, size: int) -> LogPart:
 
 def seal(world: Recorded, part: LogPart) -> bytes:
     """Return the pack that follows from a log part."""
-    with patch("tests.features.evidence.packs.gather_part", lambda *_: part):
+    with patch("tests.features.evidence.packs.gather_part", lambda *_, **__: part):
         return make(world, ASKED)
 
 

@@ -202,7 +202,7 @@ def test_signals_are_passed_on(terminal: Terminal) -> None:
     """SIGTERM reaches the program, which decides; the run is closed with its exit."""
     program = (
         "import signal,sys,time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
+        "signal.signal(signal.SIGTERM, lambda *_, **__: sys.exit(9))\n"
         "print('ready', flush=True)\n"
         "time.sleep(60)"
     )

@@ -55,7 +55,7 @@ def tick():
 def same(value):
     return value
 
-signal.signal(signal.SIGALRM, lambda *_: tick())
+signal.signal(signal.SIGALRM, lambda *_, **__: tick())
 with forum.run("outer"):
     same(0)
     signal.setitimer(signal.ITIMER_REAL, 0.001)

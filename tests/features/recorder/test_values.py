@@ -38,7 +38,7 @@ def test_proxies_are_not_called() -> None:
 
     class Proxy:
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401  as a proxy
-            return lambda *_: calls.append(name)
+            return lambda *_, **__: calls.append(name)
 
     mock = MagicMock()
     assert "Proxy" in _encode([Proxy()])[0]

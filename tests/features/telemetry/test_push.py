@@ -112,7 +112,7 @@ def receiving() -> Iterator[Receiver]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: object, **__: object) -> None:
             """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", receiver.port), Handler) as server:

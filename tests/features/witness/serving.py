@@ -80,7 +80,7 @@ class Served:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object, **__: object) -> None:
         self.kill()
 
     @property
@@ -150,7 +150,7 @@ class Misbehaving:
                 requests.append(self.rfile.read(int(self.headers["Content-Length"])))
                 self.wfile.write(next(waiting, b"HTTP/1.1 500 No more\r\n\r\n"))
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, *_: object, **__: object) -> None:
                 pass
 
         self._server = ThreadingHTTPServer((HOST, 0), Handler)
@@ -165,7 +165,7 @@ class Misbehaving:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object, **__: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -45,7 +45,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Address
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
