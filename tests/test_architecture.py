@@ -51,6 +51,7 @@ BREAKS: list[tuple[str, dict[str, str]]] = [
     ("pure", {"features.webhooks.rules": "import asyncio"}),
     ("pure", {"features.oversight.kinds": "import pathlib"}),
     ("pure", {"features.evidence.audit": "import time"}),
+    ("pure", {"features.symposium.panel_protocol": "import time"}),
     ("engine-ports", {"engine.p": "import forum.verify"}),
     ("engine-ports", {"engine.p": "import sqlite3"}),
     ("client-apart", {"forum_client.p": "import forum.errors"}),
