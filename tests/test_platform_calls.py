@@ -21,10 +21,10 @@ from forum import platform_calls
 from tests import without_linux
 from tests.support import wait_until
 from tests.surfaces.terminal import FORUM, Terminal
+from tests.test_repository import package_sources
 from tests.without_linux.sitecustomize import LINUX_ONLY
 
-SOURCES = Path(platform_calls.__file__).parent
-LINUX_MODULES = {Path(platform_calls.__file__), SOURCES / "models/sandbox_start.py"}
+LINUX_MODULES = {"platform_calls.py", "models/sandbox_start.py"}
 """The second is a script, and runs only where programs can be confined."""
 HELD = "sk-held-by-the-parent"
 
@@ -374,9 +374,9 @@ def test_a_use_of_linux_is_found(line: str) -> None:
 def test_no_other_module_uses_what_only_linux_has() -> None:
     """Everything else takes it from there, and so has a portable way."""
     document = {
-        str(path.relative_to(SOURCES)): uses
-        for path in SOURCES.rglob("*.py")
-        if path not in LINUX_MODULES and (uses := list(linux_uses(path.read_text())))
+        path: uses
+        for path, source in package_sources().items()
+        if path not in LINUX_MODULES and (uses := list(linux_uses(source)))
     }
 
     assert document == {}

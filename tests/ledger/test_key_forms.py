@@ -7,8 +7,7 @@ import pytest
 
 from forum.ledger.key_forms import KEY_MARKS, has_whole_key, looks_like_key
 from tests.surfaces.halls import EVERYTHING, open_forum
-
-SOURCE = Path(__file__).parents[2] / "src" / "forum"
+from tests.test_repository import package_sources
 
 
 def test_every_key_that_a_project_has_is_recognised(tmp_path: Path) -> None:
@@ -35,10 +34,10 @@ def test_other_texts_are_none(text: str) -> None:
 def test_one_module_says_what_keys_look_like() -> None:
     """A second list would miss what is added to the first."""
     form = re.compile(r"PRIVATE\\?\+KEY\\?\+|forum/write-key/1|forum-operator_")
-    texts = {path.name for path in SOURCE.rglob("*.py") if form.search(path.read_text())}
-    assert texts == {
-        "access.py",
-        "key_forms.py",
-        "state_files.py",
-        "write_tags.py",
+    paths = {path for path, text in package_sources().items() if form.search(text)}
+    assert paths == {
+        "ledger/access.py",
+        "ledger/key_forms.py",
+        "stores/state_files.py",
+        "ledger/write_tags.py",
     }

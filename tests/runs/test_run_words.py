@@ -50,6 +50,7 @@ def test_no_surface_has_another_word_for_a_used_up_budget(word: str) -> None:
     """`budget` is the word."""
     sources = [
         *(ROOT / "src/forum").rglob("*.py"),
+        *(ROOT / "clients/python/src").rglob("*.py"),
         *(ROOT / "web/src").rglob("*.ts*"),
         *(ROOT / "docs/guides").glob("*.md"),
     ]

@@ -6,14 +6,12 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from forum.surfaces.cli import console
-from tests.test_repository import ROOT
+from tests.test_repository import package_sources
 
-_PACKAGE = ROOT / "src/forum"
 _PRINTERS = "clear|confirm|echo|echo_via_pager|edit|pause|progressbar|prompt|secho|style"
 _is_printer = re.compile(
     rf"(click\.(termui\.|utils\.)?({_PRINTERS})|rich\b.*|print|sys\.(__)?std(out|err)(__)?\.\w*(write|buffer)\w*)"
@@ -40,9 +38,9 @@ def _names(node: ast.AST) -> list[str]:
             return []
 
 
-def _offences(path: Path) -> Iterator[str]:
+def _offences(path: str, source: str) -> Iterator[str]:
     """Yield the lines that print past the console."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(source)):
         for name in filter(_is_printer, _names(node)):
             yield f"{path}:{getattr(node, 'lineno', 0)}: {name}"
 
@@ -62,10 +60,10 @@ def test_nothing_prints_past_the_console() -> None:
     """Else a text of an agent would reach the terminal as it is."""
     offences = [
         offence
-        for path in sorted(_PACKAGE.rglob("*.py"))
-        if (name := str(path.relative_to(_PACKAGE))) not in _FREE
-        for offence in _offences(path)
-        if not offence.endswith(f": {_ALLOWED.get(name, '-')}")
+        for path, source in package_sources().items()
+        if path not in _FREE
+        for offence in _offences(path, source)
+        if not offence.endswith(f": {_ALLOWED.get(path, '-')}")
     ]
     assert offences == []
 

@@ -28,7 +28,7 @@ from tests.e2e.project import Project
 from tests.surfaces.halls import PROJECT, hall, showing
 from tests.surfaces.talks import ERAS, Talk, in_process, talk
 from tests.surfaces.terminal import Terminal
-from tests.test_repository import ROOT
+from tests.test_repository import ROOT, package_sources
 
 REPORTS, GATES = "/api/v1/reports", "/api/v1/gates"
 HOUR = 3_600_000
@@ -153,9 +153,9 @@ def has_gates(form: type[msgspec.Struct]) -> bool:
 def test_only_these_open_gates_and_each_is_tested() -> None:
     """Who adds another way to open a gate has to say who may let a deadline approve it."""
     texts = {
-        path.relative_to(ROOT / "src/forum").as_posix()
-        for path in (ROOT / "src/forum").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        path
+        for path, source in package_sources().items()
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("GateOpenFacts")
     }
 

@@ -13,8 +13,11 @@ import pytest
 
 from forum.app import KINDS
 from forum.app.planner import load_roster
+from forum.features.evaluation.schemas import EvaluationForm
+from forum.features.evidence.schemas import PackForm
 from forum.features.oversight.schemas import IncidentForm, IncidentsForm, ReviewForm
 from forum.features.retention.schemas import HoldsForm, RetentionForm
+from forum.features.symposium.artifact_forms import ArtifactForm
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
 from forum.runs.agent_inspection import AgentInspection, KeyStatus
@@ -39,8 +42,17 @@ from forum.surfaces.schemas.runs import RunForm, RunsForm
 from forum.surfaces.schemas.transcripts import TranscriptForm
 from forum.tlog import hash_leaf
 from tests.surfaces.terminal import Terminal
+from tests.test_repository import ROOT
 
-MODULES = [f"{schemas.__name__}.{module.name}" for module in iter_modules(schemas.__path__)]
+MODULES = [
+    *(f"{schemas.__name__}.{module.name}" for module in iter_modules(schemas.__path__)),
+    *(
+        f"forum.features.{path.parent.name}.schemas"
+        for path in sorted((ROOT / "src/forum/features").glob("*/schemas.py"))
+        if path.parent.name != "symposium"  # the schemas of its protocol, which is older
+    ),
+    "forum.features.symposium.artifact_forms",
+]
 FORMS: list[type[msgspec.Struct]] = [
     form
     for module in MODULES
@@ -145,6 +157,7 @@ def test_an_entry_in_its_form_still_hashes_to_its_id(user: Terminal) -> None:
 
 def test_every_form_has_a_schema_that_says_what_it_is() -> None:
     """Documents for programmers are made from these; names must not clash between them."""
+    assert {IncidentForm, HoldsForm, EvaluationForm, PackForm, ArtifactForm, RunForm} <= {*FORMS}
     references, components = msgspec.json.schema_components(FORMS)
 
     assert [reference["$ref"] for reference in references] == [

@@ -29,9 +29,9 @@ from tests.soak.limits import (
     attacked,
     quantile,
 )
+from tests.test_repository import package_sources
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src/forum"
 PAGE = ROOT / "docs/reference/limits.md"
 MAX_BYTES = 4 << 20
 LEFT_OUT = frozenset({"dense objects", "many members", "escapes", "junk"})
@@ -97,18 +97,19 @@ def test_only_the_pipeline_reads_bodies() -> None:
 
     The servers of a witness, and of one program under `forum run`, have limits of their own.
     """
-    own = {"admission.py", "server.py", "relay.py", "routes.py"}
-    readers = set()
-    for path in sorted((SOURCES).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            is_read = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-            if is_read and ast.unparse(node.func) in (  # type: ignore[attr-defined]
-                "request.stream", "request.body", "request.json", "request.form",
-                "context.request.stream", "context.request.body", "context.request.json",
-            ):  # fmt: skip
-                readers.add(path.relative_to(SOURCES).as_posix())
+    reading = re.compile(r"(\w+\.)*_?request\.(stream|body|json|form)")
+    readers = {
+        path
+        for path, source in package_sources().items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and reading.fullmatch(ast.unparse(node.func))
+    }
 
-    assert {Path(reader).name for reader in readers} <= own, readers
+    assert readers == {
+        "surfaces/http/admission.py",
+        "features/telemetry/routes.py",  # of the runs of one program
+        "features/witness/server.py",
+    }
 
 
 def test_the_memory_limit_is_that_of_the_unit() -> None:
