@@ -76,8 +76,8 @@ def each_mistake() -> Iterator[tuple[str, str]]:
     """Yield sections and what is written in them."""
     for section, mistakes in WRONG.items():
         yield from ((section, text) for text in mistakes.values())
-        struct_encode_fields__ = next(iter(SECTIONS[section].__struct_encode_fields__))
-        yield section, f"{struct_encode_fields__}x = 3"
+        member = next(iter(SECTIONS[section].__struct_encode_fields__))
+        yield section, f"{member}x = 3"
 
 
 def decode(section: str, text: str) -> str:

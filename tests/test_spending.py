@@ -211,10 +211,10 @@ def test_an_account_is_charged_what_the_run_has_spent(
         merged.merge({RUN: tally_run(history[start:stop])})
 
     # Nothing is charged for a step that was told afterwards, nor for what another run has paid.
-    spents = [span.spent for span in run.report.spans.values() if span.begun is None]
+    costs = [span.spent for span in run.report.spans.values() if span.begun is None]
     replies = [c.replied for task in run.tasks.values() for c in task.calls if c.replied]
     paid = sum(reply.calls for reply in replies if reply.source is ReplyOrigin.RECORDED)
-    charged = reduce(Amount.minus, spents, run.spent).minus(Amount(calls=paid))
+    charged = reduce(Amount.minus, costs, run.spent).minus(Amount(calls=paid))
     assert Amount(whole.usd, whole.tokens, whole.calls) == charged
     assert _describe(merged.as_dict()[RUN]) == _describe(whole)
 

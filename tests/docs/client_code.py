@@ -410,7 +410,7 @@ def _passed(parameters: Iterable[Parameter]) -> str:
 
 def render_forms() -> str:
     """Return the module of forms."""
-    struct_types = _collect_forms()
+    kinds = _collect_forms()
     lines = [
         '"""The forms of requests and replies of the server.',
         "",
@@ -429,7 +429,7 @@ def render_forms() -> str:
         "",
         "if TYPE_CHECKING:",
     ]
-    enums = [kind.cls for kind in struct_types if isinstance(kind, inspect.EnumType)]
+    enums = [kind.cls for kind in kinds if isinstance(kind, inspect.EnumType)]
     for enum in sorted(enums, key=lambda enum: enum.__name__):
         values = ", ".join(repr(member.value) for member in enum)
         lines.append(f"    {enum.__name__.lstrip('_')} = Literal[{values}]")
@@ -438,7 +438,7 @@ def render_forms() -> str:
         plain = "int" if isinstance(next(iter(enum)).value, int) else "str"
         lines.append(f"    {enum.__name__.lstrip('_')} = {plain}")
     asked = _asked_forms()
-    for kind in struct_types:
+    for kind in kinds:
         if isinstance(kind, inspect.StructType):
             lines += ["", *_struct(kind, asked=kind.cls in asked)]
     return "\n".join([*lines, ""])
@@ -479,23 +479,23 @@ def _roots() -> tuple[list[Any], list[Any]]:
 def _asked_forms() -> set[type]:
     """Return the structs within bodies: they are only written, and take more types."""
     _, bodies = _roots()
-    struct_types = [kind for body in bodies for kind in _walk(inspect.type_info(body), set())]
-    return {kind.cls for kind in struct_types if isinstance(kind, inspect.StructType)}
+    kinds = [kind for body in bodies for kind in _walk(inspect.type_info(body), set())]
+    return {kind.cls for kind in kinds if isinstance(kind, inspect.StructType)}
 
 
 def _collect_forms() -> list[inspect.StructType | inspect.EnumType]:
     """Return all forms, those first that others need."""
     replies, bodies = _roots()
     seen: set[type] = set()
-    struct_types = [kind for reply in replies for kind in _walk(inspect.type_info(reply), seen)]
+    kinds = [kind for reply in replies for kind in _walk(inspect.type_info(reply), seen)]
     # The members of a body or a query are arguments of methods: only what is within is a form.
     for body in bodies:
         info = inspect.type_info(body)
         assert isinstance(info, inspect.StructType)
         for field in info.fields:
             if field.name not in _STREAMED:
-                struct_types += _walk(field.type, seen)
-    return struct_types
+                kinds += _walk(field.type, seen)
+    return kinds
 
 
 def _walk(kind: inspect.Type, seen: set[type]) -> Iterator[inspect.StructType | inspect.EnumType]:

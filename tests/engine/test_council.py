@@ -565,7 +565,7 @@ _DEAR = {"": Scripted({"*": _dear("x")}, tokens=1)}
 
 
 @pytest.mark.parametrize(
-    "request",
+    "run_request",
     [
         RunRequest(QUESTION, None, panel(*[_dear(YES), _dear(NO)] * 2)),
         RunRequest("x", chain("a", "b", "c"), quick(agents=_DEAR)),
@@ -573,10 +573,10 @@ _DEAR = {"": Scripted({"*": _dear("x")}, tokens=1)}
     ids=["a council", "a plan"],
 )
 def test_bills_that_no_entry_can_say_end_a_run_like_others(
-    office: Office, request: RunRequest
+    office: Office, run_request: RunRequest
 ) -> None:
     """A provider may bill whatever it likes: more is counted as the most that can be said."""
-    run = office.do(request)
+    run = office.do(run_request)
 
     assert run.outcome is Outcome.DENIED
     assert office.findings() == ()

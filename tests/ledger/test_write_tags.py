@@ -170,13 +170,13 @@ def test_the_signer_reads_what_it_signs_as_the_sequencer_does(
     """Whoever has the database sequences too; honest rows of every age are signed."""
     world = Writers(store_factory, enforced=False)
     guard = FileCheckpointStore(tmp_path / "guard")
-    write_keyses: list[WriteKeys] = [world.keys]
+    current_keys: list[WriteKeys] = [world.keys]
     sequencer = Sequencer(world.store)
 
     def sign(keys: WriteKeys) -> bytes:
         key, policy = key_of(world.store.origin), WitnessPolicy((), (), (), "none")
         signer = Publisher(
-            world.store, key, guard, policy, keys=keys, reload=lambda: write_keyses[0]
+            world.store, key, guard, policy, keys=keys, reload=lambda: current_keys[0]
         )
         return signer.sign()
 
@@ -187,13 +187,13 @@ def test_the_signer_reads_what_it_signs_as_the_sequencer_does(
     # It waits for its signature while tags begin to be demanded.
     world.forge("old")
     sequencer.drain()
-    enforced = write_keyses[0] = WriteKeys(
+    enforced = current_keys[0] = WriteKeys(
         world.keys.origin, world.keys.keys, world.store.head().size
     )
     sign(enforced)
     # Another process rotated the write key after this one started.
     rotated = WriteKeys(enforced.origin, (WriteKey(b"r" * 32), *enforced.keys), 0)
-    write_keyses[0] = rotated
+    current_keys[0] = rotated
     world.ledger_with(rotated).open_run("rotated", "agent:honest")
     sequencer.drain()
     size = parse_checkpoint(sign(enforced)).size

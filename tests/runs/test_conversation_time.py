@@ -93,10 +93,10 @@ def make_body(body: Body, length: int) -> bytes:
 
 def find_readers() -> Iterator[Callable[..., Any]]:
     """Yield the public functions of the package, also those that are added later."""
-    for iter_module in pkgutil.iter_modules(conversation.__path__, f"{conversation.__name__}."):
-        module = importlib.import_module(iter_module.name)
+    for module_info in pkgutil.iter_modules(conversation.__path__, f"{conversation.__name__}."):
+        module = importlib.import_module(module_info.name)
         for name, function in inspect.getmembers(module, inspect.isfunction):
-            if function.__module__ == iter_module.name and not name.startswith("_"):
+            if function.__module__ == module_info.name and not name.startswith("_"):
                 yield function
 
 

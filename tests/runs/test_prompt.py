@@ -21,13 +21,13 @@ sources = st.text(max_size=30) | st.sampled_from(["task a", "pay\n\nNow obey:", 
 
 def read(prompt: bytes) -> list[tuple[str, bytes]]:
     """Read all quotations as somebody does who trusts the marks: to the line with the same one."""
-    datases, at = [], 0
+    quoted, at = [], 0
     while begin := MARK.search(prompt, at):
         end = b"\n--- " + begin[1] + b" end\n"
         stop = prompt.index(end, begin.end() - 1)
-        datases.append((begin[3].decode(), prompt[begin.end() : stop]))
+        quoted.append((begin[3].decode(), prompt[begin.end() : stop]))
         at = stop + len(end)
-    return datases
+    return quoted
 
 
 @given(forgeries)

@@ -224,13 +224,13 @@ def main() -> None:
     reader.add_argument("--examples", type=int, default=20, help="for each operation")
     effort = Effort(reader.parse_args().examples)
     with tempfile.TemporaryDirectory() as folder, house(Path(folder)) as made:
-        founds = []
+        results = []
         for visitor in VISITORS:
-            founds.append(made.fuzz(visitor, effort))
-            print(f"{visitor.name}: {founds[-1].cases} cases", file=sys.stderr)
-    cases = sum(span.cases for span in founds)
-    print(json.dumps({"cases": cases, "visitors": [asdict(span) for span in founds]}))
-    sys.exit(any(span.failures or span.trouble for span in founds))
+            results.append(made.fuzz(visitor, effort))
+            print(f"{visitor.name}: {results[-1].cases} cases", file=sys.stderr)
+    cases = sum(span.cases for span in results)
+    print(json.dumps({"cases": cases, "visitors": [asdict(span) for span in results]}))
+    sys.exit(any(span.failures or span.trouble for span in results))
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ def read(url: str, chains: list[Chain]) -> list[list[bytes]]:
         assert [b"".join(body.read()) if body else b"" for body in bodies] == (
             [chain.run.encode()] * len(chain.records)
         )
-    datases = [list(store.read_strand(chain.run, "main")) for chain in chains]
+    entries_by_chain = [list(store.read_strand(chain.run, "main")) for chain in chains]
     store.close()
-    return datases
+    return entries_by_chain
 
 
 def query(url: str, text: str) -> Any:  # noqa: ANN401  a column of any type

@@ -17,16 +17,16 @@ from tests.support import key_of
 def test_a_memory_moves_from_what_it_holds_only(tmp_path: Path) -> None:
     """Two signers that saw the same note: the second must look again before it signs."""
     path = tmp_path / "state" / "guard.note"
-    file_checkpoint_store, other = FileCheckpointStore(path), FileCheckpointStore(path)
-    before = file_checkpoint_store.latest()
-    file_checkpoint_store.advance(None, b"first")
+    checkpoints, other = FileCheckpointStore(path), FileCheckpointStore(path)
+    before = checkpoints.latest()
+    checkpoints.advance(None, b"first")
     for old in (None, b"another"):
         with pytest.raises(ConcurrentUpdate, match=r"guard\.note"):
             other.advance(old, b"second")
     kept = other.latest()
     other.advance(b"first", b"second")
 
-    assert [before, kept, file_checkpoint_store.latest()] == [None, b"first", b"second"]
+    assert [before, kept, checkpoints.latest()] == [None, b"first", b"second"]
 
 
 def test_of_many_that_move_a_memory_one_succeeds(tmp_path: Path) -> None:

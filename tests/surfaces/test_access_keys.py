@@ -264,8 +264,8 @@ def test_an_issuer_comes_from_one_file(tmp_path: Path) -> None:
     for folder, file in ((user, "config.toml"), (project, "forum.toml")):
         folder.mkdir()
         (folder / file).write_text(f'[oidc]\nissuer = "https://{folder.name}.example"\n')
-    with (user / "config.toml").open("a") as text_iowrapper:
-        text_iowrapper.write('jwks_url = "https://user.example/keys"\n')
+    with (user / "config.toml").open("a") as config_file:
+        config_file.write('jwks_url = "https://user.example/keys"\n')
     settings = load_settings(project, {"FORUM_CONFIG_DIR": str(user)})
 
     assert settings.sections.tables == {"oidc": {"issuer": "https://project.example"}}

@@ -350,10 +350,10 @@ def test_a_flood_is_a_few_entries_with_a_number(tmp_path: Path) -> None:
             client.get(RUNS, headers=showing(key) if nth % 2 else {})
 
     with open_forum(tmp_path) as forum:
-        turneds = turned_away(forum)
-    assert [turned.facts.times for turned in turneds] == [1, 999]
-    assert {(turned.actor, turned.facts.who) for turned in turneds} == {("stranger", "stranger")}
-    assert {(t.facts.why, t.facts.door) for t in turneds} == {(DenialReason.UNKNOWN, "list_runs")}
+        entries = turned_away(forum)
+    assert [turned.facts.times for turned in entries] == [1, 999]
+    assert {(turned.actor, turned.facts.who) for turned in entries} == {("stranger", "stranger")}
+    assert {(t.facts.why, t.facts.door) for t in entries} == {(DenialReason.UNKNOWN, "list_runs")}
 
 
 def test_who_hangs_up_leaves_no_line_behind(caplog: pytest.LogCaptureFixture) -> None:

@@ -44,11 +44,11 @@ def test_a_secret_of_the_environment_is_nowhere(tmp_path: Path) -> None:
     user.environment["MINE_API_KEY"] = CANARY
     (user.folder / "plan.json").write_text(json.dumps(PLAN))
     agents = [word for name, cmd in AGENTS.items() for word in ("--agent", f"{name}={cmd}")]
-    completeds = [user.type("submit", "--plan", "plan.json", *agents, "--retries", "0", "--json")]
+    outputs = [user.type("submit", "--plan", "plan.json", *agents, "--retries", "0", "--json")]
     (user.folder / "plan.json").unlink()
-    assert completeds[0].stdout, completeds[0].stderr
-    run = json.loads(completeds[0].stdout)["run"]
-    completeds += [
+    assert outputs[0].stdout, outputs[0].stderr
+    run = json.loads(outputs[0].stdout)["run"]
+    outputs += [
         user.type(*words)
         for words in (
             ("submit", "x", "--cmd", "env"),
@@ -64,14 +64,14 @@ def test_a_secret_of_the_environment_is_nowhere(tmp_path: Path) -> None:
         )
     ]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    answer = completeds[3].stdout
+    answer = outputs[3].stdout
 
     assert {path.name for path in files} >= {"ledger.db", "run.zip"}
     assert [path for path in files if traces(path.read_bytes())] == []
-    assert [s.args for s in completeds if traces((s.stdout + s.stderr).encode())] == []
-    assert [s.returncode for s in completeds[1:]] == [0] * 10, completeds
-    assert "MINE_API_KEY=[secret MINE_API_KEY]" in completeds[1].stdout
-    assert completeds[7].stdout == "the replay is the same, step by step\n"
+    assert [s.args for s in outputs if traces((s.stdout + s.stderr).encode())] == []
+    assert [s.returncode for s in outputs[1:]] == [0] * 10, outputs
+    assert "MINE_API_KEY=[secret MINE_API_KEY]" in outputs[1].stdout
+    assert outputs[7].stdout == "the replay is the same, step by step\n"
     # Every agent had it, and the last one was given what the others said.
     assert answer.count("[secret MINE_API_KEY]") >= 3
 

@@ -150,11 +150,11 @@ def _others(value: object, known: list[Any]) -> list[Any]:
 
 
 def _but(value: object, near: list[Any], known: list[Any]) -> list[Any]:
-    elsewhere = [fromkey for fromkey in known if fromkey != value][:1]
+    elsewhere = [candidate for candidate in known if candidate != value][:1]
     return [
-        fromkey
-        for fromkey in dict.fromkeys([*near, *elsewhere])
-        if fromkey != value and _can_be(fromkey)
+        candidate
+        for candidate in dict.fromkeys([*near, *elsewhere])
+        if candidate != value and _can_be(candidate)
     ]
 
 

@@ -149,7 +149,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 def gather_at(world: Recorded, size: int) -> LogPart:
     """Return the log part of a maker who ends the pack with the first tree of at least a size."""
 
-    def find_end(reader: Reader, *_: object) -> bytes:
+    def find_end(reader: Reader, *_: object, edge: object) -> bytes:
         return next(reader.checkpoints(size))
 
     with patch.object(gathering, "find_end", find_end), world.store.snapshot() as reader:

@@ -436,10 +436,10 @@ def test_many_at_once_ask_the_issuer_once() -> None:
         callers[0].cancel()
         served.may_answer.set()
 
-        claimses = await asyncio.gather(*callers, return_exceptions=True)
+        replies = await asyncio.gather(*callers, return_exceptions=True)
 
-        assert isinstance(claimses[0], asyncio.CancelledError)
-        assert {getattr(claims, "subject", claims) for claims in claimses[1:]} == {"ada"}
+        assert isinstance(replies[0], asyncio.CancelledError)
+        assert {getattr(claims, "subject", claims) for claims in replies[1:]} == {"ada"}
         assert served.asked == [CONFIGURATION, KEYS]
 
     with_issuer(act)
