@@ -34,7 +34,14 @@ RELEASED = {
     ("src/forum/surfaces/schemas/runs.py", "deed"),
 }
 
-PYTHON = ("src/*.py", "tests/*.py", "benchmarks/*.py", "deploy/*.py", "examples/*.py")
+PYTHON = (
+    "src/*.py",
+    "clients/python/*.py",
+    "tests/*.py",
+    "benchmarks/*.py",
+    "deploy/*.py",
+    "examples/*.py",
+)
 
 
 @cache

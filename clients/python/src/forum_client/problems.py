@@ -251,8 +251,8 @@ def problem_from_reply(status: int, content: bytes, retry_after: str | None) -> 
         details.type,
         title,
         status,
-        details.detail or details.error.message,
-        _read_seconds(retry_after),
+        detail=details.detail or details.error.message,
+        retry_after=_read_seconds(retry_after),
     )
 
 
