@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from inspect import getmembers, isclass
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Annotated
 
@@ -23,7 +24,15 @@ from forum.ledger.ports import Amount
 from forum.runs.agent_inspection import AgentInspection, KeyStatus
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
-from forum.surfaces.schemas.fields import AmountForm, CapForm, Moment, Usd, amount_form, fill
+from forum.surfaces.schemas.fields import (
+    AmountForm,
+    CapForm,
+    Moment,
+    RecordedText,
+    Usd,
+    amount_form,
+    fill,
+)
 from forum.surfaces.schemas.gates import DecisionForm, GatesForm, ShownGateForm
 from forum.surfaces.schemas.lanes import LaneForm, RouteForm
 from forum.surfaces.schemas.ledger import (
@@ -231,6 +240,16 @@ class _StayForm(msgspec.Struct):
     found: AmountForm | CapForm | None
 
 
+class _Answer(msgspec.Struct):
+    recorded: str | None
+    other: str | None
+
+
+class _AnswerForm(msgspec.Struct, frozen=True):
+    recorded: Annotated[RecordedText | None, msgspec.Meta(description="Null if it was erased.")]
+    other: str | None
+
+
 def test_a_form_is_filled_as_its_members_are_declared() -> None:
     """Dollars and times become texts, objects forms; what is not there becomes null."""
     cost = Amount(1_500_000_000, 3, 1)
@@ -250,6 +269,17 @@ def test_a_form_is_filled_as_its_members_are_declared() -> None:
         found=cap,
     )
     assert fill(_StayForm, stay, usd="2", left=1_000_000, found=None).left == "1970-01-01T00:00:01Z"
+
+
+def test_an_empty_answer_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
+    """An answer that was recorded empty was not erased."""
+    told = Terminal(tmp_path).call(
+        "submit", "Say nothing.", "--cmd", "false", "--retries", "0", "--json"
+    )
+
+    assert json.loads(told.stdout)["answer"] == ""
+    assert fill(_AnswerForm, _Answer("", "")) == _AnswerForm(recorded="", other=None)
+    assert fill(_AnswerForm, _Answer(None, None)) == _AnswerForm(recorded=None, other=None)
 
 
 def test_forms_bring_no_framework_along() -> None:

@@ -30,6 +30,8 @@ Moment = Annotated[
     str,
     Meta(description="A point in time (RFC 3339, UTC).", examples=["2026-03-01T12:00:00.250000Z"]),
 ]
+RecordedText = Annotated[str, "recorded"]
+"""A text that may have been recorded empty, which is not to lack it; `fill` keeps it as it is."""
 # Every text that the schema allows is a time: a client that checks it before is not refused.
 _DATE = (
     r"((19|20)[0-9]{2}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
@@ -62,7 +64,7 @@ def fill(form: type[FormT], source: object, /, **values: object) -> FormT:
 
     `values` holds the members that the object has under another name or in other units. All are
     written as their members are declared: amounts and times as texts, objects as forms. An empty
-    text, and the time 0, become null where the member may be null.
+    text, and the time 0, become null where the member may be null, but for a `RecordedText`.
     """
     return form(
         **{
@@ -87,8 +89,8 @@ def _find_writer(hint: Any) -> Callable[[Any], object]:  # noqa: ANN401  a type 
         others = [each for each in inner if each is not NoneType]
         # One of several forms cannot be chosen by a name: whoever fills this one has chosen.
         write = _find_writer(others[0]) if len(others) == 1 else _keep
-        nothing = ("", 0) if write is _write_moment else ("",)
-        return lambda value: None if value is None or value in nothing else write(value)
+        nothing = _NOTHING.get(write, (None, ""))
+        return lambda value: None if value in nothing else write(value)
     if origin is tuple:
         write = _find_writer(inner[0])
         return lambda values: tuple(map(write, values))
@@ -104,6 +106,10 @@ def _keep(value: object) -> object:
     return value
 
 
+def _keep_recorded(value: str) -> str:
+    return value
+
+
 def _write_usd(value: int | str) -> str:
     return value if isinstance(value, str) else format_usd(value)
 
@@ -115,7 +121,13 @@ def _write_moment(value: int | str) -> str:
 _TEXTS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (Usd, _write_usd),
     (Moment, _write_moment),
+    (RecordedText, _keep_recorded),
 )
+_NOTHING: dict[Callable[[Any], object], tuple[object, ...]] = {
+    _write_moment: (None, "", 0),
+    _keep_recorded: (None,),
+}
+"""The values that become null, of those that are not written as other texts are."""
 
 
 def parse_time_bound(text: str | None, default: int) -> int:

@@ -103,7 +103,7 @@ class ShownGateForm(LocatedGateForm, frozen=True):
     """A gate, with the content that waits at it and the results that the decision is about."""
 
     shown: str
-    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    request: Annotated[fields.RecordedText | None, Meta(description="Null if it was erased.")]
     results: Annotated[
         tuple[GateResult, ...],
         Meta(description="Of the tasks that it waits for; of an effect, also what its agent said."),
@@ -112,7 +112,10 @@ class ShownGateForm(LocatedGateForm, frozen=True):
     if_rejected: Annotated[str, Meta(description="What a rejection leads to.")]
     spent: AmountForm
     cap: CapForm
-    reason: Annotated[str | None, Meta(description="The reason of the decision, if one was given.")]
+    reason: Annotated[
+        fields.RecordedText | None,
+        Meta(description="The reason of the decision, if one was given."),
+    ]
 
 
 def shown_gate_form(question: ExplainedGate) -> ShownGateForm:

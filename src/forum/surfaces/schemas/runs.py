@@ -123,8 +123,10 @@ class RunForm(Struct, frozen=True):
         ),
     ]
     reason: Annotated[str, Meta(description="Why it failed, or what it waits for.")]
-    request: Annotated[str | None, Meta(description="Null if it was erased.")]
-    answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    request: Annotated[fields.RecordedText | None, Meta(description="Null if it was erased.")]
+    answer: Annotated[
+        fields.RecordedText | None, Meta(description="Null if there is none, or it was erased.")
+    ]
     spent: fields.AmountForm
     cap: fields.CapForm
     spent_by: Annotated[dict[str, fields.AmountForm], Meta(description="By the names of agents.")]
@@ -268,7 +270,7 @@ class RunLine(Struct, frozen=True):
     spent: fields.AmountForm
     begun: fields.Moment
     request: Annotated[
-        str | None,
+        fields.RecordedText | None,
         Meta(
             description="Its first 200 characters. Null if it was erased, or if Forum does not "
             "drive the run.",

@@ -43,10 +43,12 @@ class StoryForm(Struct, frozen=True):
     """A summary of a run: request, answer, times, people, cost and witnesses."""
 
     run: fields.RunId
-    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    request: Annotated[fields.RecordedText | None, Meta(description="Null if it was erased.")]
     asked_by: str
     asked_at: Annotated[fields.Moment, Meta(description="By the clock of the writer.")]
-    answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    answer: Annotated[
+        fields.RecordedText | None, Meta(description="Null if there is none, or it was erased.")
+    ]
     outcome: Annotated[Outcome | None, Meta(description="Null if the run had not ended.")]
     ended_at: fields.Moment | None
     why: Annotated[str | None, Meta(description="Why it failed, if it did.")]
