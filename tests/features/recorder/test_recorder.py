@@ -84,7 +84,7 @@ def test_a_step_is_recorded_with_its_arguments_and_its_result(project: Path) -> 
     assert recorded.entries[0].actor == "run"
     # Encoded before the call: the change that the function makes is not in it.
     assert json.loads(recorded.bodies[step.span]["input"]) == {
-        "ticket": {"id": 7},
+        "document": {"id": 7},
         "password": "(redacted)",
     }
     assert json.loads(recorded.bodies[step.span]["output"]) == {"lane": "billing"}
