@@ -57,11 +57,8 @@ class TemporalWorker(QueuedWorker):
         try:
             await self._start_workflow(run, WorkflowIDConflictPolicy.FAIL)
         except WorkflowAlreadyStartedError as started:
-            description = await self._client.get_workflow_handle(started.workflow_id).describe()
-            holders = {
-                pending.last_worker_identity
-                for pending in description.raw_description.pending_activities
-            }
+            state = await self._client.get_workflow_handle(started.workflow_id).describe()
+            holders = {job.last_worker_identity for job in state.raw_description.pending_activities}
             if holders.difference(["", *await asyncio.to_thread(self._store.workers)]):
                 await self._start_workflow(run, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
         except RPCError as error:
