@@ -167,9 +167,9 @@ def test_a_run_that_is_opened_within_an_interrupted_one_is_interrupted(
     inner = Task("n", "x", tasks=chain("x").tasks)
     office.accept(RunRequest("x", plan(inner), quick()))
 
-    def accept_late(ledger: Ledger, run: str, *more: Any) -> None:  # noqa: ANN401
+    def accept_late(ledger: Ledger, run: str, *more: Any, **named: Any) -> None:  # noqa: ANN401
         interrupt_run(other.ledger, RUN, PERSON)
-        accept_run(ledger, run, *more)
+        accept_run(ledger, run, *more, **named)
 
     monkeypatch.setattr("forum.engine.child_runs.accept_run", accept_late)
     office.work()
