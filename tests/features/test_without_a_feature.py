@@ -64,9 +64,6 @@ def test_the_rest_works_without_a_feature(terminal: Terminal, name: str) -> None
         for command in feature.commands:
             assert (command.summary in shown) == (feature.name != name)
     call("init")
-    # The section of a feature that is not there is refused, as every unknown one.
-    settings = terminal.folder / "forum.toml"
-    settings.write_text(settings.read_text().replace(f"\n[{name}]\n", "\n"))
     run = json.loads(call("submit", "Name a river.", "--cmd", "cat", "--json"))["run"]
     call("runs")
     call("show", run)
