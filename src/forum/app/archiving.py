@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.app.project import ProjectContext
 from forum.errors import ArchiveUnreachable, FeatureMissing
 from forum.feature import load_only_part

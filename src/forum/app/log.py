@@ -14,7 +14,14 @@ from msgspec.structs import replace as replace_struct
 
 from forum import errors, metrics, tlog
 from forum.app.archiving import ArchiveResult, RunArchiver, make_archiver
-from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
+from forum.app.clock_ids_and_kinds import (
+    KINDS,
+    OPERATOR,
+    POLL_INTERVAL_S,
+    new_run_id,
+    new_salt,
+    now,
+)
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.witnesses import Witnesses
