@@ -11,8 +11,8 @@ from forum.errors import ArchiveUnreachable, FeatureMissing
 from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.ledger.archive import read_archive_record
+from forum.ledger.body_eraser import ArchiveEraser
 from forum.ledger.ports import Position
-from forum.ledger.redaction import ArchiveEraser
 from forum.ledger.sequencer import Publication
 
 if TYPE_CHECKING:
