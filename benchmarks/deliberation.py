@@ -41,7 +41,7 @@ from benchmarks import seats
 from benchmarks.ledger import say
 from benchmarks.seats import COORDINATOR, Decision, Honesty, Nature, Question, chance, plurality
 from benchmarks.sides import LOOK_SECONDS, PATIENCE_SECONDS, Ours
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.engine import RunRequest
 from forum.features.council.report import CouncilReport, read_report
 from forum.ledger.entry import MAIN_STRAND

@@ -41,7 +41,7 @@ BREAKS: list[tuple[str, dict[str, str]]] = [
     ("layers", {"surfaces.p": "import forum.features.council.panel_view"}),
     ("layers", {"app.p": "def load():\n    import forum.features.retention.service"}),
     ("features-apart", {"features.council.p": "import forum.features.symposium.schemas"}),
-    ("features-apart", {"features.archive.p": "import forum.features.webhooks.state"}),
+    ("features-apart", {"features.archive.p": "import forum.features.webhooks.retries"}),
     ("features-apart", {"features.claims.p": "import forum.features.oidc.tokens"}),
     ("pure", {"tlog.p": "import os"}),
     ("pure", {"ledger.p": "from time import time_ns"}),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.features.symposium.seating import draft_symposium
 from forum.ledger.ports import Amount
 from forum.runs.panel import Council, Panel, Seat

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.features.council.kinds import (
     BaselineFacts,
     CouncilCloseFacts,

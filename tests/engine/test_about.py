@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.engine import RunRequest, accept_run, cancel_run, read_answer_reference
 from forum.engine.context import read_request
 from forum.errors import AnswerNotFinal, BodyGone, NoAnswer, NoSuchRun

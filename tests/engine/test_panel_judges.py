@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.engine import RunRequest, accept_run
 from forum.engine.context import read_request
 from forum.errors import BadPlan

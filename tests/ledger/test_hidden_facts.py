@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.features.recorder.report_items import RunStart, StepReport
 from forum.features.recorder.report_writer import ReportWriter
 from forum.ledger import strand

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import BodyHeld, StoreFailed
-from forum.ledger import retention_scan
+from forum.ledger import due_bodies
 from forum.ledger.body import text_content
+from forum.ledger.due_bodies import RetentionScan
 from forum.ledger.entry import LOG_RUN, Entry, Facts
 from forum.ledger.kinds import (
     LEDGER_KINDS,
@@ -37,7 +38,6 @@ from forum.ledger.retention_holds import (
     fold_retention,
     read_retention,
 )
-from forum.ledger.retention_scan import RetentionScan
 from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft
 from forum.stores.state_files import FileCheckpointStore
@@ -252,7 +252,7 @@ def test_the_log_itself_is_erased_by_exact_rules_only(office: Office) -> None:
 
 def test_many_bodies_are_erased_in_batches(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each entry fits, names every body once, and leads to the exports of its runs."""
-    monkeypatch.setattr(retention_scan, "_SCANNED_ENTRIES", 25)
+    monkeypatch.setattr(due_bodies, "_SCANNED_ENTRIES", 25)
     office.rule("*", 1)
     for run in range(4):
         office.write(f"run{run}", *map(str, range(20)))

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from forum.stores import catalogue, postgres_schema, sql_schema
+from forum.stores import catalogue, postgres_schema, sql_migrations
 from forum.stores.postgres_sessions import Purpose, connect
 from tests.soak.cluster import scratch_database
 
@@ -19,7 +19,7 @@ PATH = Path(catalogue.__file__).parent / "sql/postgres/catalogue.json"
 
 def generate_catalogue(url: str) -> bytes:
     """Return the recorded catalogue, made anew: each object with the forms that it may have."""
-    posts = [m.number for m in sql_schema.load_migrations("postgres") if not m.is_additive]
+    posts = [m.number for m in sql_migrations.load_migrations("postgres") if not m.is_additive]
     states = [
         _read_state(url, partitioned=partitioned, last_post=last)
         for partitioned in (False, True)
@@ -36,13 +36,13 @@ def _read_state(url: str, *, partitioned: bool, last_post: int) -> catalogue.Cat
     first = postgres_schema._PARTITION_MIGRATION if partitioned else 0  # noqa: SLF001  as an old release
     migrations = [
         migration
-        for migration in sql_schema.load_migrations("postgres")
+        for migration in sql_migrations.load_migrations("postgres")
         if migration.is_additive or migration.number <= last_post
     ]
     with (
         scratch_database(url) as place,
         patch.object(postgres_schema, "_PARTITION_MIGRATION", first),
-        patch.object(sql_schema, "load_migrations", lambda _: migrations),
+        patch.object(sql_migrations, "load_migrations", lambda _: migrations),
     ):
         postgres_schema.upgrade_schema(place, post=True)
         with connect(place, Purpose.LONG) as db:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from forum.ledger.ports import CatalogueCheck
-from forum.stores import postgres_schema, sql_schema, sqlite
+from forum.stores import postgres_schema, sql_migrations, sqlite
 from forum.stores.catalogue import load_postgres_forms
 from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_reader import PostgresReader
@@ -212,7 +212,9 @@ def test_every_state_of_a_ledger_file_is_expected(tmp_path: Path) -> None:
     checks.append(store.check_catalogue())
     store.close()
     with sqlite3.connect(old, isolation_level=None) as db:
-        for migration in sql_schema.load_migrations("sqlite")[: sql_schema.BASE_SCHEMA_VERSION]:
+        for migration in sql_migrations.load_migrations("sqlite")[
+            : sql_migrations.BASE_SCHEMA_VERSION
+        ]:
             db.executescript(migration.sql)
             db.execute(f"PRAGMA user_version = {migration.number}")
         db.execute("INSERT INTO log (origin, root) VALUES (?, x'')", (ORIGIN,))
@@ -264,7 +266,7 @@ def test_other_migrations_than_those_of_this_release_are_not_compared(
 
 def test_every_statement_names_the_schema_of_its_tables() -> None:
     """The search path has no schema of ours, and must not: it would have those of others, too."""
-    statements = sql_schema.load_queries("postgres")
+    statements = sql_migrations.load_queries("postgres")
     relations = [name.split() for name in load_postgres_forms()]
     tables = "|".join(name for kind, *_, name in relations if kind == "relation")
     unqualified = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(?:{tables})\b")

@@ -15,7 +15,7 @@ from forum.ledger.body import text_content
 from forum.stores import postgres_partitions, postgres_schema, postgres_upgrade
 from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_schema import partition_database, upgrade_schema
-from forum.stores.sql_schema import load_queries
+from forum.stores.sql_migrations import load_queries
 from tests.soak.cluster import scratch_database
 from tests.stores.statements import postgres_plan
 from tests.support import Chain, data_of

@@ -27,12 +27,12 @@ from forum.stores import (
     postgres_appending,
     postgres_schema,
     postgres_sessions,
-    sql_schema,
+    sql_migrations,
 )
 from forum.stores.group_commit import GroupCommitter
 from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_schema import upgrade_schema
-from forum.stores.sql_schema import missing_migrations
+from forum.stores.sql_migrations import missing_migrations
 from tests.soak.cluster import scratch_database
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 
@@ -91,14 +91,14 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
     chain = Chain("o")
     with monkeypatch.context() as old:
         old.setattr(
-            sql_schema,
+            sql_migrations,
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:1],
         )
         old.setattr(postgres_schema, "separate_logs", lambda _db: None)
         old.setitem(postgres_sessions.QUERIES, "append", APPEND_OF_THE_FIRST_RELEASE)
         first = upgrade_schema(empty_database)
-        old.setattr(sql_schema, "missing_migrations", lambda *_, **__: [])
+        old.setattr(sql_migrations, "missing_migrations", lambda *_, **__: [])
         store = PostgresStore(empty_database, "o")
         store.append(chain.take(2))
         store.close()

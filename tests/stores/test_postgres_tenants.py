@@ -12,12 +12,12 @@ from forum.errors import StoreFailed
 from forum.ledger.body import text_content
 from forum.ledger.ports import CatalogueCheck
 from forum.ledger.sequencer import Sequencer
-from forum.stores import postgres_schema, sql_schema
+from forum.stores import postgres_schema, sql_migrations
 from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from forum.stores.postgres_tenants import is_same_database, make_tenant_role
-from forum.stores.sql_schema import load_queries
+from forum.stores.sql_migrations import load_queries
 from tests.soak.cluster import scratch_database
 from tests.stores.statements import Plan, postgres_plan
 from tests.support import Chain
@@ -195,12 +195,12 @@ def test_an_upgrade_separates_the_logs_that_were_there(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, partitioned: int
 ) -> None:
     """Tables of the previous release, with and without partitions, also if these come later."""
-    migrations = sql_schema.load_migrations("postgres")
+    migrations = sql_migrations.load_migrations("postgres")
     with scratch_database(postgres_url) as url:
         with monkeypatch.context() as old:
             old.setattr(postgres_schema, "_PARTITION_MIGRATION", partitioned)
             old.setattr(postgres_schema, "separate_logs", lambda _: None)
-            old.setattr(sql_schema, "load_migrations", lambda _: [
+            old.setattr(sql_migrations, "load_migrations", lambda _: [
                 migration for migration in migrations if migration.number != 15
             ])  # fmt: skip
             upgrade_schema(url)

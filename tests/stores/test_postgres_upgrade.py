@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from forum.errors import StoreFailed, UpgradeBlocked
-from forum.stores import postgres_schema, postgres_upgrade, sql_schema
+from forum.stores import postgres_schema, postgres_upgrade, sql_migrations
 from forum.stores.postgres_schema import partition_database, upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from forum.stores.postgres_tenants import separate_logs
@@ -21,7 +21,7 @@ from tests.soak.cluster import scratch_database
 
 pytestmark = pytest.mark.postgres
 
-MIGRATIONS = sql_schema.load_migrations("postgres")
+MIGRATIONS = sql_migrations.load_migrations("postgres")
 TENANTS = 15
 """The migration that makes tenants: before it, tables have no policies."""
 MAX_WAIT_S = 1.0
@@ -41,7 +41,7 @@ def older_database(url: str, number: int) -> None:
     """Make a database as it is before a migration, without partitions."""
     before = [migration for migration in MIGRATIONS if migration.number < number]
     with (
-        patch.object(sql_schema, "load_migrations", lambda _: before),
+        patch.object(sql_migrations, "load_migrations", lambda _: before),
         patch.object(postgres_schema, "_PARTITION_MIGRATION", 0),
         patch.object(
             postgres_schema, "separate_logs", separate_logs if number > TENANTS else lambda _: None
@@ -115,7 +115,7 @@ def test_no_migration_makes_readers_or_writers_wait(
     monkeypatch.setattr(postgres_upgrade, "_PATIENCE_S", PATIENCE_S)
     monkeypatch.setattr(postgres_upgrade, "_RETRY_DELAY_S", 0.1)
     upto = [migration for migration in MIGRATIONS if migration.number <= number]
-    monkeypatch.setattr(sql_schema, "load_migrations", lambda _: upto)
+    monkeypatch.setattr(sql_migrations, "load_migrations", lambda _: upto)
     if number < TENANTS:
         monkeypatch.setattr(postgres_schema, "list_unseparated", lambda _: [])
         monkeypatch.setattr(postgres_schema, "grant_to_tenants", lambda _: None)
@@ -159,10 +159,10 @@ def test_a_statement_that_would_hold_a_table_for_long_is_stopped(
     """It is rolled back, with an error that says which migration it was."""
     monkeypatch.setattr(postgres_upgrade, "_STATEMENT_TIMEOUT", "100ms")
     script = "ALTER TABLE forum.once ADD COLUMN x integer; SELECT pg_sleep(9)"
-    slow = sql_schema.Migration(9998, script, is_additive=True)
+    slow = sql_migrations.Migration(9998, script, is_additive=True)
     with scratch_database(postgres_url) as url:
         upgrade_schema(url)
-        monkeypatch.setattr(sql_schema, "load_migrations", lambda _: [*MIGRATIONS, slow])
+        monkeypatch.setattr(sql_migrations, "load_migrations", lambda _: [*MIGRATIONS, slow])
         begun = monotonic()
         with pytest.raises(StoreFailed, match="migration 9998"):
             upgrade_schema(url)

@@ -20,7 +20,7 @@ import forum
 from benchmarks.bulk import MEASURED, PENDING, LoadedLog, load_postgres, load_sqlite
 from forum.ledger.ports import Store
 from forum.stores.postgres import PostgresStore
-from forum.stores.sql_schema import load_queries
+from forum.stores.sql_migrations import load_queries
 from forum.stores.sqlite import SqliteStore
 from tests.soak.cluster import scratch_database
 from tests.stores.statements import (

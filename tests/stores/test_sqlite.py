@@ -17,8 +17,8 @@ from forum.ledger.body import CHUNK_SIZE, BytesContent
 from forum.ledger.conditions import StoreCondition
 from forum.ledger.ports import Amount, BudgetAccount, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
-from forum.stores import sql_schema, sqlite_connections
-from forum.stores.sql_schema import missing_migrations
+from forum.stores import sql_migrations, sqlite_connections
+from forum.stores.sql_migrations import missing_migrations
 from forum.stores.sqlite import SqliteStore, open_reader
 from forum.stores.store_monitor import StoreMonitor
 from tests.support import Chain, StoreFactory, data_of, entries_of, fresh_origin
@@ -170,7 +170,7 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
     chain = Chain(factory.origin)
     with monkeypatch.context() as old:
         old.setattr(
-            sql_schema,
+            sql_migrations,
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:1],
         )
@@ -196,7 +196,7 @@ def test_what_an_older_release_writes_beside_us_is_sequenced(
     chain = Chain(factory.origin)
     with monkeypatch.context() as old:
         old.setattr(
-            sql_schema,
+            sql_migrations,
             "missing_migrations",
             lambda *args, **options: missing_migrations(*args, **options)[:3],
         )

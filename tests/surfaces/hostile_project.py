@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from forum.app import Forum
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.config import load_settings
 from forum.features.recorder.report_items import RunEnd, RunStart, StepReport
 from forum.features.recorder.report_writer import ReportWriter

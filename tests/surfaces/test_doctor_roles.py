@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from forum.app import Forum, environment, log, project, upgrade_database
+from forum.app import Forum, clock_ids_and_kinds, log, project, upgrade_database
 from forum.config import Settings
 from forum.ledger.body import text_content
 from forum.section_reader import SectionTables
@@ -184,7 +184,7 @@ def write_in_the_future(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> No
     signer = replace(
         machine.settings, data=home / "d", state=home / "s", key_file=home / "d/log.key"
     )
-    real = environment.now
+    real = clock_ids_and_kinds.now
     with monkeypatch.context() as wrong:
         for module in (log, project):
             wrong.setattr(module, "now", lambda: real() + 1200_000_000)

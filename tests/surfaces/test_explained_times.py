@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forum.app import Forum, environment, project
+from forum.app import Forum, clock_ids_and_kinds, project
 from forum.config import load_settings
 from forum.ledger.body import text_content
 from forum.verify import ExplainedTimes, Problem, State
@@ -28,7 +28,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal(tmp_path)
     made.call("init")
     made.note("before")
-    right = environment.now
+    right = clock_ids_and_kinds.now
     with monkeypatch.context() as wrong:
         wrong.setattr(project, "now", lambda: right() + AHEAD_US)
         with Forum(load_settings(made.folder, made.environment), lambda _: None) as forum:

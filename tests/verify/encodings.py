@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.errors import Malformed
 from forum.ledger.entry import Limit
 from forum.ledger.kinds import Kind

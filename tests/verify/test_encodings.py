@@ -2,7 +2,7 @@
 
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.ledger.entry import Entry, Limit
 from forum.runs.kinds import AcceptedFacts, DelegationFacts
 from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts

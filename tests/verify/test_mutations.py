@@ -4,7 +4,7 @@ Here nobody thinks of a fraud: every fact, body, type, cause, actor, step and ti
 every entry left out, written twice, cut off and swapped.  What may pass is a list, with reasons.
 """
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.verify.session_audit import audit_session
 from tests.verify.forging import Story, minutes_of
 from tests.verify.honest import recorded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from forum.app.access import AccessOperations, Approver
 from forum.app.archiving import ArchiveResult
-from forum.app.environment import (
+from forum.app.clock_ids_and_kinds import (
     KINDS,
     OPERATOR,
     bind_sockets,

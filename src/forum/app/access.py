@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from forum.app.environment import OPERATOR, now, origin_file_name
+from forum.app.clock_ids_and_kinds import OPERATOR, now, origin_file_name
 from forum.app.project import ProjectContext
 from forum.errors import (
     NoSuchKey,

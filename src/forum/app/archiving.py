@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.app.project import ProjectContext
 from forum.errors import ArchiveUnreachable, FeatureMissing
 from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.ledger.archive import read_archive_record
+from forum.ledger.body_eraser import ArchiveEraser
 from forum.ledger.ports import Position
-from forum.ledger.redaction import ArchiveEraser
 from forum.ledger.sequencer import Publication
 
 if TYPE_CHECKING:

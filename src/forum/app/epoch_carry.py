@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from forum.app.environment import KINDS, OPERATOR
+from forum.app.clock_ids_and_kinds import KINDS, OPERATOR
 from forum.engine import interrupt_run
 from forum.errors import Malformed, TamperDetected
 from forum.ledger import ports

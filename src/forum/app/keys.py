@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_struct
 
 from forum import __version__, errors, tlog
-from forum.app import environment
+from forum.app import clock_ids_and_kinds
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
@@ -140,7 +140,7 @@ class KeyOperations:
                 epochs = (ProjectEpoch(old_key.name, (str(old_key.verifier()),)),)
             replaced = project.replaced if project else ()
             if epochs:
-                replaced = (*replaced, ReplacedLogs(epochs, environment.now()))
+                replaced = (*replaced, ReplacedLogs(epochs, clock_ids_and_kinds.now()))
             names = {epoch.origin for past in replaced for epoch in past.epochs}
             key = tlog.SigningKey(os.urandom(32), self._unused_origin(names))
             self._make_folder()
@@ -153,7 +153,7 @@ class KeyOperations:
                 self._project.registry.forget(project)
             tags = self._project.settings.write_key_file
             if tags.exists():
-                tags.replace(tags.with_name(f"{tags.name}.replaced-{environment.now()}"))
+                tags.replace(tags.with_name(f"{tags.name}.replaced-{clock_ids_and_kinds.now()}"))
             write_key(self._project.settings.key_file, key)
             self._close_log()
             self._witnesses.trust_locally()
@@ -281,7 +281,7 @@ class KeyOperations:
         if not path.exists():
             return None
         write_durably(
-            path.with_name(f"{path.name}.replaced-{environment.now()}"), path.read_bytes()
+            path.with_name(f"{path.name}.replaced-{clock_ids_and_kinds.now()}"), path.read_bytes()
         )
         try:
             return read_key(path)
@@ -474,7 +474,9 @@ class KeyOperations:
         # A revocation that was deleted must not make its key valid in the next epoch.
         check_strand_head(reader, write_keys, ACCESS_STRAND, None if is_cut else seen)
         last = reader.last_entry(LOG_RUN, ACCESS_STRAND)
-        lost = max(0, (seen[0] if seen else -1) - (environment.KINDS.read(last).n if last else -1))
+        lost = max(
+            0, (seen[0] if seen else -1) - (clock_ids_and_kinds.KINDS.read(last).n if last else -1)
+        )
         carrier = Carrier(reader, write_keys)
         return partial(carry_state, carrier, is_cut=is_cut, lost_access=lost)
 
@@ -499,7 +501,7 @@ class KeyOperations:
         from forum.stores.state_files import read_write_keys
 
         path = self._project.settings.write_key_file
-        prepared = environment.pending_write_keys_path(path)
+        prepared = clock_ids_and_kinds.pending_write_keys_path(path)
         if not prepared.exists() or read_write_keys(prepared).origin != origin:
             return
         if path.exists() and read_write_keys(path).origin == origin:
@@ -603,7 +605,7 @@ class KeyOperations:
             self.write_public_key()
         draft = Draft(
             f"add/{key.key_id.hex()}",
-            environment.OPERATOR,
+            clock_ids_and_kinds.OPERATOR,
             kinds.KeyAddFacts(str(key)),
             (hand_over,),
         )
@@ -620,7 +622,9 @@ class KeyOperations:
 
     def _check_rotation_count(self) -> None:
         """Raise `RotationRefused` if no verifier would follow one more hand-over of this log."""
-        recorded = list(key_rotation.find_key_rotations(self._project.store, environment.KINDS))
+        recorded = list(
+            key_rotation.find_key_rotations(self._project.store, clock_ids_and_kinds.KINDS)
+        )
         own = str(self._project.verifier)
         # One that is recorded and was stopped before its end is completed.
         if len(recorded) < key_rotation.MAX_ROTATIONS or own in {
@@ -648,7 +652,7 @@ class KeyOperations:
         facts = key_rotation.sign_rotation(
             self._project.origin, self._project.store.head().size, old, new
         )
-        draft = Draft(f"rotate/{new.verifier().key_id.hex()}", environment.OPERATOR, facts)
+        draft = Draft(f"rotate/{new.verifier().key_id.hex()}", clock_ids_and_kinds.OPERATOR, facts)
         return self._project.ledger.append_log_entry(draft, key_rotation.KEYS_STRAND).leaf
 
     def _add_to_policy(self, key: tlog.VerifierKey) -> None:
@@ -696,7 +700,7 @@ class KeyOperations:
         """
         from forum.stores.state_files import read_write_keys, write_write_keys
 
-        path = environment.pending_write_keys_path(self._project.settings.write_key_file)
+        path = clock_ids_and_kinds.pending_write_keys_path(self._project.settings.write_key_file)
         keys = read_write_keys(path) if path.exists() else None
         if keys is None or keys.origin != origin:
             keys = WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)
@@ -713,7 +717,7 @@ def _draft_epoch(old: tlog.SigningKey | None, held: tlog.Checkpoint, reason: str
     )
     bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
     return Draft(
-        step="log/epoch", actor=environment.OPERATOR, facts=facts, parents=(), bodies=bodies
+        step="log/epoch", actor=clock_ids_and_kinds.OPERATOR, facts=facts, parents=(), bodies=bodies
     )
 
 

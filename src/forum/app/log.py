@@ -14,7 +14,14 @@ from msgspec.structs import replace as replace_struct
 
 from forum import errors, metrics, tlog
 from forum.app.archiving import ArchiveResult, RunArchiver, make_archiver
-from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
+from forum.app.clock_ids_and_kinds import (
+    KINDS,
+    OPERATOR,
+    POLL_INTERVAL_S,
+    new_run_id,
+    new_salt,
+    now,
+)
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.app.witnesses import Witnesses
@@ -23,13 +30,13 @@ from forum.ledger import kinds, ports
 from forum.ledger.body import Content
 from forum.ledger.bundle import gather_bundle
 from forum.ledger.database_memory import DatabaseMemory
+from forum.ledger.due_bodies import RetentionScan
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
 from forum.ledger.key_rotation import find_retired_keys
 from forum.ledger.log import (
     Ledger,
     LocatedEntry,
 )
-from forum.ledger.retention_scan import RetentionScan
 from forum.ledger.row_checks import NoRowCheck
 from forum.ledger.sequencer import Publication, Publisher
 from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft

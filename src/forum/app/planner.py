@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from forum import errors
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.config import Settings
 from forum.installation import require_extra
 from forum.runs import role_assignment, team_measurements

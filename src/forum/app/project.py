@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from forum import errors, tlog
 from forum.app.checked_clock import CheckedClock
-from forum.app.environment import (
+from forum.app.clock_ids_and_kinds import (
     KINDS,
     new_salt,
     now,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from forum import tlog
-from forum.app.environment import KINDS, POLL_INTERVAL_S
+from forum.app.clock_ids_and_kinds import KINDS, POLL_INTERVAL_S
 from forum.app.formatting import explain_run_state
 from forum.app.project import ProjectContext
 from forum.app.record_figures import LogFigures, measure_log, measure_run

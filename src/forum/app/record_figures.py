@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from forum import tlog
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.app.project import ProjectContext
 from forum.errors import NoSuchRun, TamperDetected
 from forum.ledger.kinds import RunCloseFacts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from forum.app.environment import KINDS, SESSION_KINDS, now
+from forum.app.clock_ids_and_kinds import KINDS, SESSION_KINDS, now
 from forum.errors import (
     NoSuchRun,
 )

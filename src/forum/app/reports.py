@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
-from forum.app.environment import new_run_id
+from forum.app.clock_ids_and_kinds import new_run_id
 from forum.app.open_calls import GATEWAY_ACTOR, hold_open_runs
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads

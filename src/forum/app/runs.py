@@ -14,7 +14,14 @@ from msgspec.json import encode as encode_json
 from forum import metrics, tlog
 from forum.app.access import LOCAL_OPERATOR, Approver
 from forum.app.background_reader import BackgroundReader
-from forum.app.environment import KINDS, OPERATOR, import_without_gc, new_run_id, new_salt, now
+from forum.app.clock_ids_and_kinds import (
+    KINDS,
+    OPERATOR,
+    import_without_gc,
+    new_run_id,
+    new_salt,
+    now,
+)
 from forum.app.keys import KeyOperations
 from forum.app.log import LogOperations
 from forum.app.project import ProjectContext

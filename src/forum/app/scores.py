@@ -1,7 +1,7 @@
 """Recording scores of ended runs, their tasks and their answers."""
 
 from forum import tlog
-from forum.app.environment import OPERATOR, new_salt
+from forum.app.clock_ids_and_kinds import OPERATOR, new_salt
 from forum.app.project import ProjectContext
 from forum.app.reads import RunReads
 from forum.errors import NoSuchRun, NothingToScore, ScoreTooEarly

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from forum import errors, tlog
 from forum.ledger import ports
 from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.body_eraser import ArchiveEraser, BodyEraser
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Count, Entry, leaf_of
 from forum.ledger.kinds import (
     ExportFacts,
@@ -30,7 +31,6 @@ from forum.ledger.kinds import (
     RunOpenFacts,
     TagEnforcementFacts,
 )
-from forum.ledger.redaction import ArchiveEraser, BodyEraser
 from forum.ledger.retention_holds import RETENTION_STRAND, read_retention
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (

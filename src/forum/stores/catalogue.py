@@ -13,7 +13,7 @@ from importlib.resources import files
 import msgspec
 
 from forum.ledger.ports import CatalogueCheck
-from forum.stores.sql_schema import Migration
+from forum.stores.sql_migrations import Migration
 
 Catalogue = Mapping[str, frozenset[str]]
 """The properties of each object."""

@@ -8,7 +8,7 @@ import psycopg
 
 from forum import errors
 from forum.ledger import ports
-from forum.stores import postgres_partitions, postgres_upgrade, sql_schema
+from forum.stores import postgres_partitions, postgres_upgrade, sql_migrations
 from forum.stores.catalogue import (
     Catalogue,
     collect_objects,
@@ -74,7 +74,7 @@ def upgrade_schema(
     return [migration.number for migration in missing]
 
 
-def _create_schema(db: Connection, migrations: Sequence[sql_schema.Migration]) -> None:
+def _create_schema(db: Connection, migrations: Sequence[sql_migrations.Migration]) -> None:
     """Apply all migrations in one transaction: nobody has used the tables yet."""
     with db.transaction():
         for migration in migrations:
@@ -164,7 +164,7 @@ def _partition_table(db: Connection, table: str, width: int) -> bool:
 
 def _missing_migrations(
     db: Connection, *, post: bool = False
-) -> tuple[int, list[sql_schema.Migration]]:
+) -> tuple[int, list[sql_migrations.Migration]]:
     """Return the version of a schema, and the migrations that it lacks."""
 
     def column(query: str, has_table: str) -> list[Any]:
@@ -173,7 +173,7 @@ def _missing_migrations(
 
     version = max(column("version", "has_schema"), default=0)
     applied = column("additions", "has_additions")
-    return version, sql_schema.missing_migrations("postgres", version, applied, post=post)
+    return version, sql_migrations.missing_migrations("postgres", version, applied, post=post)
 
 
 def check_catalogue(db: Connection) -> ports.CatalogueCheck:
@@ -183,7 +183,7 @@ def check_catalogue(db: Connection) -> ports.CatalogueCheck:
             _, missing = _missing_migrations(db)
             has_additions = fetch_rows(db, "has_additions", {})[0][0]
             applied = [row[0] for row in fetch_rows(db, "additions", {})] if has_additions else []
-            migrations = sql_schema.load_migrations("postgres")
+            migrations = sql_migrations.load_migrations("postgres")
             unknown = describe_unknown_state(migrations, applied, missing=bool(missing))
             if unknown:
                 return ports.CatalogueCheck(not_checked=unknown)
@@ -199,10 +199,10 @@ def read_catalogue(db: Connection) -> Catalogue:
     return collect_objects((name, " ".join(line.split())) for name, line in rows)
 
 
-def _record_migration(db: Connection, migration: sql_schema.Migration) -> None:
+def _record_migration(db: Connection, migration: sql_migrations.Migration) -> None:
     # The previous release refuses to start if forum.migration has a number that it does not know.
     # So migrations that it can work with are recorded in a table that it does not read.
-    if migration.number > sql_schema.BASE_SCHEMA_VERSION and migration.is_additive:
+    if migration.number > sql_migrations.BASE_SCHEMA_VERSION and migration.is_additive:
         db.execute(QUERIES["make_additions"])
         db.execute(QUERIES["add_addition"], (migration.number,))
     else:

@@ -31,9 +31,9 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from forum import errors
-from forum.stores import sql_schema
+from forum.stores import sql_migrations
 
-QUERIES = sql_schema.load_queries("postgres")
+QUERIES = sql_migrations.load_queries("postgres")
 
 _CONNECT_TIMEOUT_S = 5
 """For each host of an address with several."""

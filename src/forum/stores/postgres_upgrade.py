@@ -16,7 +16,7 @@ import psycopg
 from forum import errors
 from forum.stores.postgres_connections import Connection
 from forum.stores.postgres_sessions import QUERIES
-from forum.stores.sql_schema import Migration
+from forum.stores.sql_migrations import Migration
 
 LOCK_TIMEOUT = "200ms"
 """How long readers and writers may wait behind one attempt to lock a table."""

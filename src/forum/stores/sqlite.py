@@ -15,7 +15,7 @@ import msgspec
 
 from forum import errors
 from forum.ledger import ports
-from forum.stores import sql_queries, sql_schema, sql_store
+from forum.stores import sql_migrations, sql_queries, sql_store
 from forum.stores.catalogue import compare_catalogue, describe_unknown_state
 from forum.stores.fork_safety import block_forks
 from forum.stores.sql_queries import QueryExecutor
@@ -103,7 +103,7 @@ class SqliteReader(sql_store.SqlReader):
         db = self._current()
         with db.lock, translate_errors("reading the schema"):
             version, additions = read_version(db), read_additions(db)
-            migrations = sql_schema.load_migrations("sqlite")
+            migrations = sql_migrations.load_migrations("sqlite")
             unknown = describe_unknown_state(migrations, additions, missing=False)
             if unknown:
                 return ports.CatalogueCheck(not_checked=unknown)
@@ -262,7 +262,11 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 return False
             apply_migrations(
                 self._db,
-                [m for m in sql_schema.load_migrations("sqlite") if m.number <= _TAGS_MIGRATION],
+                [
+                    m
+                    for m in sql_migrations.load_migrations("sqlite")
+                    if m.number <= _TAGS_MIGRATION
+                ],
             )
             # The check above has left the file in rollback mode.
             use_wal(self._db)

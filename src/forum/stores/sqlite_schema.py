@@ -4,11 +4,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from forum.stores import sql_schema
+from forum.stores import sql_migrations
 from forum.stores.catalogue import Catalogue, collect_objects
 from forum.stores.sqlite_errors import translate_errors
 
-QUERIES = sql_schema.load_queries("sqlite")
+QUERIES = sql_migrations.load_queries("sqlite")
 
 
 FIRST_WITHOUT_VIEW = 8
@@ -59,13 +59,13 @@ def migrate_schema(connection: sqlite3.Connection) -> None:
     """Apply the missing migrations with which older releases keep working."""
     with translate_errors("preparing the schema"):
         if list_missing(connection):
-            apply_migrations(connection, sql_schema.load_migrations("sqlite"), additive=True)
+            apply_migrations(connection, sql_migrations.load_migrations("sqlite"), additive=True)
 
 
-def list_missing(connection: sqlite3.Connection) -> list[sql_schema.Migration]:
+def list_missing(connection: sqlite3.Connection) -> list[sql_migrations.Migration]:
     """Return the missing migrations with which older releases keep working."""
     version, applied = read_version(connection), read_additions(connection)
-    return sql_schema.missing_migrations("sqlite", version, applied)
+    return sql_migrations.missing_migrations("sqlite", version, applied)
 
 
 def read_additions(connection: sqlite3.Connection) -> set[int]:
@@ -79,7 +79,7 @@ def read_additions(connection: sqlite3.Connection) -> set[int]:
 
 def apply_migrations(
     connection: sqlite3.Connection,
-    migrations: Sequence[sql_schema.Migration],
+    migrations: Sequence[sql_migrations.Migration],
     *,
     additive: bool = False,
 ) -> None:
@@ -93,11 +93,11 @@ def apply_migrations(
             if migration.number not in additions:
                 run_script(connection, migration)
                 connection.execute(QUERIES["add_addition"], (migration.number,))
-            if migration.number <= sql_schema.BASE_SCHEMA_VERSION or not additive:
+            if migration.number <= sql_migrations.BASE_SCHEMA_VERSION or not additive:
                 connection.execute(f"PRAGMA user_version = {migration.number}")
 
 
-def run_script(connection: sqlite3.Connection, migration: sql_schema.Migration) -> None:
+def run_script(connection: sqlite3.Connection, migration: sql_migrations.Migration) -> None:
     """Run the statements of a migration in the transaction of the caller."""
     for statement in migration.sql.split(";\n"):
         connection.execute(statement)
@@ -114,7 +114,7 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
 
 def check_version(connection: sqlite3.Connection) -> None:
     """Raise `SchemaTooNew` if the schema is newer than this release."""
-    sql_schema.missing_migrations("sqlite", read_version(connection))
+    sql_migrations.missing_migrations("sqlite", read_version(connection))
 
 
 def read_version(connection: sqlite3.Connection) -> int:

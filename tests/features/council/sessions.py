@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.ledger.ports import Amount
 from forum.runs.answer_similarity import SimilarityReading, SimilarityRequest
 from forum.runs.kinds import StopReason

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.features.symposium.kinds import ExpectedOutput
 from forum.features.symposium.protocol import SymposiumTurn
 from forum.ledger.kinds import Outcome

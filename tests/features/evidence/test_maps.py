@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.errors import EvidenceRefused, Malformed
 from forum.features.evidence.control_maps import ReviewStatus, read_map
 from forum.features.evidence.service import choose_maps, shipped_maps

@@ -22,7 +22,7 @@ from forum.app import Forum
 from forum.engine import RunRequest
 from forum.errors import BadSettings
 from forum.features.webhooks.messages import Webhook, WebhookMessage, read_secrets, read_webhooks
-from forum.features.webhooks.state import (
+from forum.features.webhooks.retries import (
     DeliveryResult,
     DeliveryState,
     PendingDelivery,

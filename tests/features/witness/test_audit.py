@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.errors import WitnessRefused
 from forum.features.witness.client import WitnessClient
 from forum.features.witness.service import audit_with
@@ -173,7 +173,7 @@ def test_a_log_that_cannot_be_read_is_not_cosigned(audited: Audited, tmp_path: P
 _MEASURE = """
 import sys
 from pathlib import Path
-from forum.app.environment import KINDS
+from forum.app.clock_ids_and_kinds import KINDS
 from forum.stores.log_auditor import LogAuditor
 from forum.stores.parallel_verify import LedgerAddress
 from forum.stores.sqlite import open_reader

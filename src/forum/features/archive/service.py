@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from forum import errors
 from forum.app.archiving import ArchiveResult, RejectedRun
-from forum.app.environment import KINDS, OPERATOR
+from forum.app.clock_ids_and_kinds import KINDS, OPERATOR
 from forum.app.project import ProjectContext
 from forum.app.run_list import RunLister
 from forum.ledger import archive as archived_runs

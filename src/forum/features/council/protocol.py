@@ -7,11 +7,8 @@ from the ballots alone.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-
-import msgspec
 
 from forum.features.council import answer_groups, tally
 from forum.features.council import kinds as council_kinds
@@ -24,9 +21,10 @@ from forum.features.council.ballots import (
     read_ballot,
 )
 from forum.features.council.claims import shuffle_by_seed
-from forum.features.council.report import CouncilRecord, ReportedChange, encode_report
+from forum.features.council.council_state import CouncilState, SessionStopped, parse_result
+from forum.features.council.decision import check_answers, choose_answer, find_end, measure_accord
+from forum.features.council.report import ReportedChange, encode_report
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import Amount
 from forum.runs import session_steps as steps
 from forum.runs.answer_similarity import (
     AnswerSource,
@@ -34,12 +32,9 @@ from forum.runs.answer_similarity import (
     SimilarityReading,
     SimilarityRequest,
 )
-from forum.runs.panel import Council, TurnId
-from forum.runs.prompt import Quotation
+from forum.runs.panel import TurnId
 from forum.tlog import Hash
 
-MAX_COMPARED = 4
-"""Maximum number of answers that a judge compares or a tool checks."""
 PER_MILLE = 1000
 
 _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -47,48 +42,18 @@ _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def run_council(session: steps.Session) -> steps.ProtocolSteps:
     """Start a council for a session."""
-    return _CouncilState(session=session).run()
+    return _CouncilSession(session=session).run()
 
 
-class _SessionStopped(Exception):
-    """Raised when the session was stopped by a limit or a cancellation."""
-
-
-class _CouncilState(CouncilRecord, kw_only=True):
-    """The state of a council."""
-
-    session: steps.Session
-    stands: dict[int, str] = msgspec.field(default_factory=dict)
-    """The normalized answer of each seat's last ballot."""
-    answered: dict[int, council_prompts.AnsweredQuestion] = msgspec.field(default_factory=dict)
-    """Questions of seats that others answered in this round."""
-    labels: dict[int, dict[str, int]] = msgspec.field(default_factory=dict)
-    """For each reader, the letters that stood for the other seats in this round."""
-    spent: Amount = steps.ZERO_AMOUNT
-    seed: str = ""
-    round: int = 0
-    news: int = 0
-    """Number of claims that were new in this round."""
-
-    @property
-    def council(self) -> Council:
-        """The rules of the council."""
-        panel = self.session.policy.panel
-        assert isinstance(panel, Council)  # noqa: S101  `start_protocol` checked the type
-        return panel
-
-    @property
-    def question(self) -> Quotation:
-        """The question as it is quoted in prompts, cut to the input limit of the policy."""
-        whole = self.session.problem.encode(errors="replace")
-        return Quotation("the question", whole[: self.session.policy.input_bytes], len(whole))
+class _CouncilSession(CouncilState, kw_only=True):
+    """The course of a council from its first ballots to its close."""
 
     def run(self) -> steps.ProtocolSteps:
         """Run the council from the first ballots to the close."""
         try:
             end = yield from self._deliberate()
-            answer, ground = yield from self._choose(end)
-        except _SessionStopped:
+            answer, ground = yield from choose_answer(self, end)
+        except SessionStopped:
             # The votes that are already in still yield an answer, and the close is still recorded.
             end, answer = council_kinds.End.STOPPED, self._leader()
             ground = council_kinds.Ground.VOTE
@@ -113,7 +78,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         yield from self._collect_ballots(seats[first:])
         yield from self._reveal()
         while True:
-            end = self._find_end()
+            end = find_end(self)
             if end is not None:
                 return end
             self.round += 1
@@ -127,13 +92,13 @@ class _CouncilState(CouncilRecord, kw_only=True):
         turns = tuple(self._ballot_turn(seat) for seat in seats)
         if not turns:
             return
-        batch = yield from self._ask(turns)
+        batch = yield from self.ask(turns)
         for seat, turn, result in zip(seats, turns, batch.said, strict=True):
-            ballot = _parse_result(turn, result)
+            ballot = parse_result(turn, result)
             if isinstance(ballot, Ballot):
                 self.casts.append(tally.CastBallot(seat, self.round, ballot, result))
         if batch.stopped:
-            raise _SessionStopped
+            raise SessionStopped
         if self.council.version > 1 and not self.council.options:
             yield from self._group_answers([cast for cast in self.casts if cast.seat in seats])
 
@@ -188,12 +153,12 @@ class _CouncilState(CouncilRecord, kw_only=True):
             )
             for number, place in enumerate(places, 1)
         )
-        batch = yield from self._ask(turns)
+        batch = yield from self.ask(turns)
         if batch.stopped:
-            raise _SessionStopped
+            raise SessionStopped
         judged = {}
         for place, turn, result in zip(places, turns, batch.said, strict=True):
-            reply = _parse_result(turn, result)
+            reply = parse_result(turn, result)
             if isinstance(reply, council_prompts.Equivalence):
                 judged[place] = turn.name, reply.same
         ends = tuple(result.entry for result in batch.said if result.entry is not None)
@@ -203,14 +168,6 @@ class _CouncilState(CouncilRecord, kw_only=True):
         """Register the claims of a council that closed before its first reveal."""
         if self.council.version > 1 and not self.stated:
             self.claims.add_ballots(self.weighed, "", self.position)
-
-    def _ask(
-        self, turns: tuple[steps.AgentTurn | steps.ToolProbe, ...]
-    ) -> steps.ProtocolPart[steps.BatchResult]:
-        batch = yield steps.TurnBatch(turns)
-        for result in batch.said:
-            self.spent = self.spent.plus(result.spent)
-        return batch
 
     def _ballot_turn(self, seat: int) -> steps.AgentTurn:
         """Return the turn in which a seat casts its ballot of this round."""
@@ -250,7 +207,7 @@ class _CouncilState(CouncilRecord, kw_only=True):
         agreed = bool(council.baseline and votes) and agreement >= council.threshold and not blocked
         # Agreement alone is not enough if a tool can check the answer.
         if agreed and council.check:
-            agreed = bool((yield from self._check_answers([self.position(self.baseline_answer)])))
+            agreed = bool((yield from check_answers(self, [self.position(self.baseline_answer)])))
         decision = council_kinds.BaselineDecision
         undecided = decision.DELIBERATE if council.baseline else decision.OPEN
         passage = decision.AGREED if agreed else undecided
@@ -358,144 +315,23 @@ class _CouncilState(CouncilRecord, kw_only=True):
             self.stated[reader], peers, claims, self.answered.get(reader)
         )
 
-    def _find_end(self) -> council_kinds.End | None:
-        """Return why no further round is held, or None if another one follows."""
-        if not self.stated:
-            return council_kinds.End.SILENT
-        if self._is_unanimous() and not self.blockers():
-            return council_kinds.End.UNANIMOUS
-        if self.round > 0 and not any(change.round == self.round for change in self.changes):
-            return council_kinds.End.STABLE
-        if self.round > 0 and self.news == 0:
-            return council_kinds.End.EXHAUSTED
-        return council_kinds.End.ROUNDS if self.round >= self.council.rounds else None
-
-    def _wording(self, stand: str) -> str:
-        return tally.best_wording(self.casts, stand, self.position)
-
-    def _tally(self) -> tally.Tally:
-        return tally.Tally(self.weighed.values(), self.position)
-
-    def _ranking(self) -> list[str]:
-        return self._tally().rank_positions(self.position(self.baseline_answer))
-
     def _leader(self) -> str:
         if not self.weighed:  # stopped before the first reveal: count the ballots that are in
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
-        return next(iter(self._ranking()), "")
-
-    def _choose(
-        self, end: council_kinds.End
-    ) -> steps.ProtocolPart[tuple[str, council_kinds.Ground]]:
-        """Return the answer and its ground: a tool's check, else the vote, else a judge.
-
-        The judge only decides between free texts none of which has a majority.
-        """
-        if end is council_kinds.End.GATE:
-            return self.position(self.baseline_answer), council_kinds.Ground.GATE
-        ranking = self._ranking()
-        if not ranking:
-            return "", council_kinds.Ground.NONE
-        if self.council.check:
-            holding = yield from self._check_answers(ranking[:MAX_COMPARED])
-            if holding:
-                return holding[0], council_kinds.Ground.CHECK
-        # Fixed options are decided by the vote alone; a judge only compares free texts.
-        open_texts = not self.council.options and self.council.judge is not None
-        if open_texts and not self._tally().has_majority(ranking[0]) and len(ranking) > 1:
-            return (yield from self._judge_answers(ranking[:MAX_COMPARED]))
-        return ranking[0], council_kinds.Ground.VOTE
-
-    def _check_answers(self, stands: list[str]) -> steps.ProtocolPart[list[str]]:
-        """Return the positions whose answer passes the tool's check."""
-        inputs = (
-            {"request": self.session.problem, "answer": self._wording(stand)} for stand in stands
-        )
-        place = "gate" if self.baseline is None else "end"
-        probes = tuple(
-            steps.ToolProbe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(value))
-            for n, value in enumerate(inputs, 1)
-        )
-        batch = yield from self._ask(probes)
-        if batch.stopped:
-            raise _SessionStopped
-        results = zip(stands, batch.said, strict=True)
-        return [stand for stand, result in results if result.fate is steps.TurnStatus.SAID]
-
-    def _judge_answers(
-        self, ranking: list[str]
-    ) -> steps.ProtocolPart[tuple[str, council_kinds.Ground]]:
-        """Compare answers pairwise, each pair in both orders.
-
-        A judge that always prefers the first answer contradicts itself, and its preference is
-        ignored.
-        """
-        best, ground = ranking[0], council_kinds.Ground.VOTE
-        for number, rival in enumerate(ranking[1:], 1):
-            pair = (self._wording(best), self._wording(rival))
-            turns = (
-                self._comparison(f"judge.{number}.1", *pair),
-                self._comparison(f"judge.{number}.2", *reversed(pair)),
-            )
-            batch = yield from self._ask(turns)
-            if batch.stopped:
-                raise _SessionStopped
-            read = [
-                _parse_result(turn, result) for turn, result in zip(turns, batch.said, strict=True)
-            ]
-            choices = [
-                preference.better
-                for preference in read
-                if isinstance(preference, council_prompts.Preference)
-            ]
-            if choices == [council_prompts.FIRST, council_prompts.SECOND]:
-                ground = council_kinds.Ground.JUDGE
-            elif choices == [council_prompts.SECOND, council_prompts.FIRST]:
-                best, ground = rival, council_kinds.Ground.JUDGE
-        return best, ground
-
-    def _comparison(self, name: str, first: str, second: str) -> steps.AgentTurn:
-        prompt = council_prompts.judge_prompt(self.question, first, second)
-        agent = self.council.judge or ""
-        return steps.AgentTurn(
-            name=name,
-            agent=agent,
-            prompt=prompt,
-            schema=council_prompts.judge_schema(),
-            read=council_prompts.read_preference,
-        )
-
-    def _is_unanimous(self) -> bool:
-        """Return whether all seats agree, including seats whose last ballot does not count."""
-        return len({*self._tally().seats, *self.stands.values()}) == 1
-
-    def _accord(self, end: council_kinds.End, stand: str) -> council_kinds.Accord:
-        if self.blockers():
-            return council_kinds.Accord.BLOCKED
-        # A seat that was asked and cast no ballot agrees with nobody.
-        seats = len(self.council.seats)
-        if end is council_kinds.End.GATE:
-            seats = min(seats, self.council.baseline)
-        if self._is_unanimous() and len(self.weighed) == seats:
-            return council_kinds.Accord.AGREED
-        return (
-            council_kinds.Accord.MAJORITY
-            if 2 * self._tally().seats[stand] > seats
-            else council_kinds.Accord.SPLIT
-        )
+        return next(iter(self.rank_positions()), "")
 
     def _close(
         self, end: council_kinds.End, stand: str, ground: council_kinds.Ground
     ) -> steps.ProtocolSteps:
         """Record the close with its report and return the result of the session."""
-        answer = self._wording(stand) if self.casts else ""
+        answer = self.wording(stand) if self.casts else ""
         self._register_unrevealed_claims()
         conformed = sum(change.conformity for change in self.changes)
         usd, tokens, _ = self.spent
         facts = council_kinds.CouncilCloseFacts(
             end=end,
             ground=ground if answer else council_kinds.Ground.NONE,
-            accord=self._accord(end, stand) if answer else council_kinds.Accord.SPLIT,
+            accord=measure_accord(self, end, stand) if answer else council_kinds.Accord.SPLIT,
             rounds=self.round,
             ballots=len(self.casts),
             changed=len(self.changes),
@@ -516,14 +352,6 @@ class _CouncilState(CouncilRecord, kw_only=True):
         good = answer and end is not council_kinds.End.STOPPED and not unheld
         ended = Outcome.OK if good else Outcome.FAILED
         return steps.SessionResult(ended, answer, _entries(latest))
-
-
-def _parse_result(turn: steps.AgentTurn, result: steps.TurnResult) -> object:
-    """Return the parsed reply, or None if the turn failed or its output was erased since."""
-    if result.fate is steps.TurnStatus.SAID:
-        with suppress(ValueError):
-            return turn.read(result.output)
-    return None
 
 
 def _entries(casts: Iterable[tally.CastBallot]) -> tuple[Hash, ...]:

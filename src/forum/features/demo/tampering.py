@@ -16,8 +16,8 @@ from forum.ledger.entry import leaf_of
 from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.ports import EntryWrite, Position, Store
 from forum.ledger.sequencer import Sequencer
+from forum.stores.sql_migrations import load_queries
 from forum.stores.sql_queries import leaf_prefixes
-from forum.stores.sql_schema import load_queries
 from forum.stores.sqlite import SqliteStore
 from forum.tlog import EMPTY_ROOT
 

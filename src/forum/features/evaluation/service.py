@@ -4,7 +4,7 @@ import msgspec
 
 from forum import tlog
 from forum.app import Forum
-from forum.app.environment import OPERATOR, new_run_id
+from forum.app.clock_ids_and_kinds import OPERATOR, new_run_id
 from forum.app.project import ProjectContext
 from forum.app.run_list import MAX_SCANNED_RUNS, RunQuery
 from forum.errors import BodyGone, NoSuchEvaluation, NotFound, TamperDetected

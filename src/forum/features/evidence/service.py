@@ -12,7 +12,7 @@ from msgspec import Struct
 from forum import __version__, tlog
 from forum.app import Forum
 from forum.app.bill_of_materials import list_installed_parts
-from forum.app.environment import KINDS, OPERATOR, now
+from forum.app.clock_ids_and_kinds import KINDS, OPERATOR, now
 from forum.errors import EvidenceRefused
 from forum.features.evidence import gathering, pack_file
 from forum.features.evidence.attestation import EVIDENCE_STRAND, attestation_key_name

@@ -12,7 +12,7 @@ from msgspec.json import encode as encode_json
 from forum import __version__
 from forum.app import Forum
 from forum.app.access import LOCAL_OPERATOR, Approver
-from forum.app.environment import KINDS, new_salt, now
+from forum.app.clock_ids_and_kinds import KINDS, new_salt, now
 from forum.errors import (
     ConcurrentUpdate,
     IncidentAlreadyClosed,

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from forum.app import Forum
-from forum.app.environment import KINDS, OPERATOR, new_salt
+from forum.app.clock_ids_and_kinds import KINDS, OPERATOR, new_salt
 from forum.errors import HoldInForce, Malformed, NoSuchHold, NoSuchRequest, NotSigner, NotYetSigned
 from forum.ledger.body import text_content
 from forum.ledger.control_key import REQUESTS_STRAND

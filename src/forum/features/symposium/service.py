@@ -9,7 +9,7 @@ import yaml
 
 from forum import __version__, errors
 from forum.app import Forum
-from forum.app.environment import KINDS, OPERATOR, new_run_id, new_salt
+from forum.app.clock_ids_and_kinds import KINDS, OPERATOR, new_run_id, new_salt
 from forum.app.formatting import first_line, short_id
 from forum.app.reads import read_session_notes
 from forum.app.runs import load_claim_finder

@@ -16,7 +16,7 @@ from forum.surfaces.cli.output import print_json, print_result
 
 if TYPE_CHECKING:
     from forum.features.webhooks.messages import Webhook
-    from forum.features.webhooks.state import DeliveryResult, DeliveryState
+    from forum.features.webhooks.retries import DeliveryResult, DeliveryState
 
 
 class WebhookLine(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
 
 
 def _read_delivery_state(forum: Forum, webhook: "Webhook") -> "DeliveryState":
-    from forum.features.webhooks.state import DeliveryState, webhook_strand
+    from forum.features.webhooks.retries import DeliveryState, webhook_strand
 
     # No table holds the state of deliveries: it follows from the entries of the receiver's strand.
     state = DeliveryState()

@@ -12,7 +12,7 @@ import httpx2
 from forum.app import now
 from forum.errors import BadSettings
 from forum.features.webhooks.messages import Webhook, WebhookMessage
-from forum.features.webhooks.state import DeliveryResult
+from forum.features.webhooks.retries import DeliveryResult
 from forum.ledger.kinds import Outcome
 from forum.surfaces.http.outgoing_client import make_client
 

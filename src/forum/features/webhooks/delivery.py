@@ -18,10 +18,10 @@ import httpx2
 from forum.app import Forum
 from forum.errors import BacklogFull, ConcurrentUpdate, StoreFailed
 from forum.features.webhooks import messages as webhooks
-from forum.features.webhooks import state as webhook_state
+from forum.features.webhooks import retries
 from forum.features.webhooks.client import open_client, post_message
+from forum.features.webhooks.retries import DeliveryState, PendingDelivery, webhook_strand
 from forum.features.webhooks.section import WebhookEvent
-from forum.features.webhooks.state import DeliveryState, PendingDelivery, webhook_strand
 from forum.ledger import entry
 from forum.ledger.log import find_index
 from forum.runs.kinds import AcceptedFacts
@@ -69,9 +69,7 @@ class WebhookSender:
             ledger = self._forum.ledger
             size = ledger.store.head().size
             newest = next(ledger.store.entries(size - 1, size)) if size else None
-            draft = webhook_state.draft_begin(
-                self.webhook, entry.leaf_of(newest) if newest else None
-            )
+            draft = retries.draft_begin(self.webhook, entry.leaf_of(newest) if newest else None)
             ledger.append_log_entry(draft, self._strand)
             self._refresh_state()
 
@@ -114,7 +112,7 @@ class WebhookSender:
             # Recorded before any request is sent, and exclusively: a process that adopted the claim
             # of another would send the same message a second time.
             strand.append_exclusive(
-                *(webhook_state.draft_attempt(self.webhook, delivery) for delivery in chosen)
+                *(retries.draft_attempt(self.webhook, delivery) for delivery in chosen)
             )
         except ConcurrentUpdate:
             return False
@@ -184,7 +182,7 @@ class WebhookSender:
             origin = await asyncio.to_thread(self._forum.reads.find_gate_origin, located.entry.run)
             message = webhooks.build_message(located, origin)
             answer = await post_message(client, self.webhook, self._secrets, message)
-            draft = webhook_state.draft_outcome(self.webhook, delivery, answer)
+            draft = retries.draft_outcome(self.webhook, delivery, answer)
             await asyncio.to_thread(self._forum.ledger.append_log_entry, draft, self._strand)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forum import tlog
-from forum.app.environment import KINDS, bind_sockets, now, origin_file_name, witness_memory
+from forum.app.clock_ids_and_kinds import KINDS, bind_sockets, now, origin_file_name, witness_memory
 from forum.errors import ForumError, NoLedger, WitnessRefused
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ import msgspec
 from forum import __version__, app, errors, platform_calls, tlog
 from forum.app import planner as planning
 from forum.app.checked_clock import CheckedClock, ClockSkew
-from forum.app.environment import read_ticks
+from forum.app.clock_ids_and_kinds import read_ticks
 from forum.app.formatting import pluralize, strip_control_characters
 from forum.config import PROJECT_FILE, Settings, list_secret_files
 from forum.feature import place_parts

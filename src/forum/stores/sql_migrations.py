@@ -35,7 +35,7 @@ def load_queries(
 
 def load_migrations(database: str) -> list[Migration]:
     """Return all migrations of a database in numerical order."""
-    folder = files("forum.stores") / "sql" / database
+    folder = files("forum.stores") / "sql" / database / "migrations"
     names = sorted(f.name for f in folder.iterdir() if f.name[:4].isdecimal())
     return [Migration(int(n[:4]), (folder / n).read_text(), "_post_" not in n) for n in names]
 

@@ -10,7 +10,7 @@ from itertools import groupby
 import msgspec
 
 from forum import errors
-from forum.ledger import log, redaction, retention_holds
+from forum.ledger import body_eraser, log, redaction, retention_holds
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.ledger.kinds import ExportFacts, RedactionReason, RedactionV3Facts
 from forum.ledger.strand import Draft
@@ -53,11 +53,11 @@ class RetentionScan:
         self,
         ledger: log.Ledger,
         is_active: Callable[[str], bool],
-        archive: redaction.ArchiveEraser | None = None,
+        archive: body_eraser.ArchiveEraser | None = None,
     ) -> None:
         """Take a ledger, and a function that tells whether a run still reads its own bodies."""
         self._ledger, self._is_active = ledger, is_active
-        self._eraser = redaction.BodyEraser(ledger.store, ledger.kinds, archive)
+        self._eraser = body_eraser.BodyEraser(ledger.store, ledger.kinds, archive)
         self._state = retention_holds.RetentionState()
         self._scanned: dict[int, int] = {}
         """For each period, the index before which every body was looked at."""
