@@ -10,7 +10,7 @@ chain has at most `MAX_CHAIN` lists, so a reader follows a bounded number of ref
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -251,6 +251,24 @@ def covered_ranges(spans: Iterable[Span]) -> dict[int, list[tuple[int, int]]]:
         else:
             taken.append((offset, offset + length))
     return ranges
+
+
+def needed_spans(lists: Mapping[int, SpanList], used: Collection[int]) -> dict[int, int]:
+    """Return how many of its first spans each list has to give, for the bodies that are used.
+
+    A list that is not returned is not needed.
+    """
+    needed: dict[int, int] = {}
+    # A list has a greater number than its base, so what others need of it is known when it is met.
+    for number in sorted(lists, reverse=True):
+        step = lists[number]
+        count = step.kept + len(step.tail) if number in used else needed.get(number, 0)
+        if number in used or number in needed:
+            needed[number] = count
+            if step.base is not None and step.base < number:
+                kept = min(step.kept, count)
+                needed[step.base] = max(needed.get(step.base, 0), kept)
+    return {number: count for number, count in needed.items() if number in lists}
 
 
 def encode_spans(spans: Iterable[Span]) -> bytes:

@@ -5,21 +5,26 @@ strands of a run share its budget account: a transaction that charges the accoun
 its row until the transaction ends.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from time import sleep
 
 import psycopg
 
 from forum import errors
 from forum.ledger import ports
-from forum.stores import sql_queries
+from forum.ledger.database_memory import DatabaseMemory
+from forum.stores import sql_migrations, sql_queries
 from forum.stores.postgres_connections import Connection
 from forum.stores.postgres_log import NotHereError, PostgresLog
 from forum.stores.postgres_reader import StrandKey
 from forum.stores.postgres_sessions import QUERIES, RetryDelay, run_query
 from forum.stores.sql_appending import SqlEntryStore
+from forum.stores.sql_pieces import SharedBodies
 from forum.stores.sql_queries import QueryExecutor
+
+_SHARING_MIGRATION = sql_migrations.SHARING_MIGRATION["postgres"]
+
 
 _MAX_ATTEMPTS = 5
 
@@ -89,12 +94,14 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
             added = self._add_strands(db, wanted) if wanted else {}
             ids = cached | added
             self._append_entries(db, records, ids)
-            self._append_bodies(db, records, ids)
-            # All transactions lock in the order strands, entries, accounts, timers, which prevents
-            # deadlocks between these tables.  Entries are inserted in the order of the records: if
-            # two transactions race for the same positions in opposite order, Postgres aborts one
-            # of them, and `append` retries it.
+            shared = self._share_bodies(partial(run_query, db, log=self._log), records, ids)
+            self._append_bodies(db, records, ids, shared)
+            # All transactions lock in the order strands, entries, pieces, accounts, timers, which
+            # prevents deadlocks between these tables.  Entries are inserted in the order of the
+            # records: if two transactions race for the same positions in opposite order, Postgres
+            # aborts one of them, and `append` retries it.
             self._apply_effects(partial(run_query, db, log=self._log), records)
+        self._keep_known(shared)
         return added
 
     def _confirm_strands(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
@@ -136,28 +143,55 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
             raise NotHereError
 
     def _append_bodies(
-        self, db: Connection, records: Sequence[ports.EntryWrite], ids: Mapping[StrandKey, int]
+        self,
+        db: Connection,
+        records: Sequence[ports.EntryWrite],
+        ids: Mapping[StrandKey, int],
+        shared: SharedBodies,
     ) -> None:
         # Send many small parts in one statement, but never hold a whole long body in memory.
-        rows: list[tuple[int, int, str, int, bytes, bytes]] = []
-        held = 0
-        for record in records:
-            strand = ids[record.position.run, record.position.strand]
-            for body in record.bodies:
-                for part, data in enumerate(body.content.chunks()):
-                    rows.append((strand, record.position.n, body.name, part, body.salt, data))
-                    held += len(data)
-                    if held > _MAX_BUFFERED_BYTES:
-                        self._add_bodies(db, rows)
-                        rows, held = [], 0
-        if rows:
-            self._add_bodies(db, rows)
+        bodies = (
+            row
+            for record in records
+            for row in shared.body_rows(ids[record.position.run, record.position.strand], record)
+        )
+        self._add_rows(db, "add_bodies", bodies, data=5)
+        pieces = (row for body in shared.rows.values() for row in body.pieces())
+        self._add_rows(db, "add_pieces", pieces, data=3)
+        self._add_rows(db, "add_lists", (body.row() for body in shared.rows.values()), data=5)
 
-    def _add_bodies(
-        self, db: Connection, rows: list[tuple[int, int, str, int, bytes, bytes]]
+    def _add_rows(
+        self, db: Connection, query: str, rows: Iterable[tuple[object, ...]], data: int
+    ) -> None:
+        """Insert rows by some statements; `data` is the place of the column that may be large."""
+        batch: list[tuple[object, ...]] = []
+        held = 0
+        for row in rows:
+            batch.append(row)
+            column = row[data]
+            held += len(column) if isinstance(column, bytes) else 0
+            if held > _MAX_BUFFERED_BYTES:
+                self._insert_columns(db, query, batch)
+                batch, held = [], 0
+        if batch:
+            self._insert_columns(db, query, batch)
+
+    def _insert_columns(
+        self, db: Connection, query: str, rows: Sequence[tuple[object, ...]]
     ) -> None:
         columns = [list(column) for column in zip(*rows, strict=True)]
-        db.execute(QUERIES["add_bodies"], (self._log, *columns))
+        db.execute(QUERIES[query], (self._log, *columns))
+
+    def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:
+        # Asked until it is so: no release goes back from there.
+        if not self._is_sharing_bodies.value:
+            rows = execute("writes_shared_bodies", number=_SHARING_MIGRATION).fetchall()
+            self._is_sharing_bodies.value = rows[0][0]
+        return self._is_sharing_bodies.value
+
+    @cached_property
+    def _is_sharing_bodies(self) -> DatabaseMemory[bool]:
+        return DatabaseMemory(self.lineage, bool)
 
     def _open_accounts(
         self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]

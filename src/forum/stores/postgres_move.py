@@ -36,7 +36,7 @@ from forum.stores import (
 from forum.stores.postgres_connections import Connection, translate_errors
 from forum.stores.postgres_sessions import QUERIES, Purpose, connect
 
-_DELTA_TABLES = ("entry", "body", "checkpoint", "tile", "sequenced")
+_DELTA_TABLES = ("entry", "body", "checkpoint", "tile", "sequenced", "piece", "span_list")
 """Tables of which only new rows are copied in the pause; the others are small."""
 _DELTA: Mapping[str, str] = {
     "strand": "id IN (SELECT strand FROM ({new}) AS new)",
@@ -47,6 +47,9 @@ _DELTA: Mapping[str, str] = {
     "tile": "idx >= {size} >> (8 * (level + 1))",
     # Cosignatures are added to checkpoints that were stored before.
     "checkpoint": "age(xmin) <= age({since}::xid)",
+    # While a log is moved nothing is erased, so pieces and lists are only added.
+    "piece": "age(xmin) <= age({since}::xid)",
+    "span_list": "age(xmin) <= age({since}::xid)",
 }
 """Which rows are new since the first copy."""
 _NEW_PLACES = sql.SQL("""

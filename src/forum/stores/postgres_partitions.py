@@ -15,7 +15,7 @@ from psycopg.rows import TupleRow
 
 from forum.stores.postgres_sessions import QUERIES
 
-PARTITIONED_TABLES = ("entry", "body")
+PARTITIONED_TABLES = ("entry", "body", "piece", "span_list")
 PARTITION_STRANDS = 10_000_000
 """The number of strand ids in a partition: some days of 10^6 runs a day."""
 

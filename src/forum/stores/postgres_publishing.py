@@ -170,6 +170,7 @@ class PostgresPublisherStore(PostgresEntryStore, SqlPublisherStore):
 
     def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
         keys: Sequence[PendingKey] = batch.keys
+        runs = {key: row.run for key, row in zip(keys, batch.rows, strict=True)}
         by_commit: dict[int, list[PendingKey]] = {}
         for key in keys:
             by_commit.setdefault(key.seq, []).append(key)
@@ -181,7 +182,8 @@ class PostgresPublisherStore(PostgresEntryStore, SqlPublisherStore):
                     place = {"strand": key.strand, "n": key.n}
                     row = execute("add_quarantine", **place).fetchall()
                     execute("add_quarantine_bodies", quarantine=row[0][0], **place)
-                    execute("remove_bodies", **place)
+                    with self._releasing_pieces(execute, runs[key], row[0][0], **place):
+                        execute("remove_bodies", **place)
                     execute("remove_entry", **place)
 
     def _remove_waiting(self, execute: QueryExecutor, seq: int, keys: Sequence[PendingKey]) -> None:

@@ -128,7 +128,8 @@ def partition_database(
 
 def _partition_tables(db: Connection, width: int) -> list[str]:
     """Partition the large tables in the transaction of the caller, and return those changed."""
-    db.execute("LOCK TABLE forum.strand, forum.entry, forum.body IN ACCESS EXCLUSIVE MODE")
+    tables = ", ".join(f"forum.{table}" for table in postgres_partitions.PARTITIONED_TABLES)
+    db.execute(f"LOCK TABLE forum.strand, {tables} IN ACCESS EXCLUSIVE MODE".encode())
     _check_unused(db)  # nobody has begun to work before the tables were locked
     changed = [
         table
@@ -171,8 +172,9 @@ def _missing_migrations(
         there = fetch_rows(db, has_table, {})[0][0]
         return [row[0] for row in fetch_rows(db, query, {})] if there else []
 
-    version = max(column("version", "has_schema"), default=0)
-    applied = column("additions", "has_additions")
+    numbers = column("migrations", "has_schema")
+    version = max(numbers, default=0)
+    applied = {*numbers, *column("additions", "has_additions")}
     return version, sql_migrations.missing_migrations("postgres", version, applied, post=post)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from forum.ledger import ports
 from forum.stores.sql_budgets import SqlBudgetStore
+from forum.stores.sql_pieces import SqlPieceStore
 from forum.stores.sql_queries import QueryExecutor
 from forum.stores.sql_run_tables import SqlRunTableStore
 from forum.stores.sql_timers import SqlTimerStore
@@ -37,7 +38,9 @@ def _estimate_pending(oldest: _PendingSample, newest: _PendingSample) -> int:
     return max(oldest.entries, sampled * (newest.last - oldest.first + 1) // span)
 
 
-class SqlEntryStore(SqlBudgetStore, SqlTimerStore, SqlRunTableStore, ports.EntryStore):
+class SqlEntryStore(
+    SqlBudgetStore, SqlTimerStore, SqlRunTableStore, SqlPieceStore, ports.EntryStore
+):
     """Applies the effects of appended entries, and estimates how many have no index."""
 
     def _apply_effects(self, execute: QueryExecutor, records: Sequence[ports.EntryWrite]) -> None:

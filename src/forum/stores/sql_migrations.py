@@ -5,7 +5,7 @@ file of named queries.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -13,6 +13,13 @@ from forum import errors
 
 BASE_SCHEMA_VERSION = 3
 """The schema of release 0.1.0.  Later additive migrations are recorded in a separate table."""
+
+
+TAGS_MIGRATION = 6
+"""The migration that requires a tag on every entry."""
+
+SHARING_MIGRATION: Mapping[str, int] = {"sqlite": 15, "postgres": 18}
+"""The migration behind which bodies share bytes; a new database has it from its beginning."""
 
 
 class Migration(NamedTuple):
@@ -45,11 +52,14 @@ def missing_migrations(
 ) -> list[Migration]:
     """Return the migrations after a version that were not applied.
 
-    With `post`, include those with which processes of the previous release cannot work.  Raises
+    With `post`, include those with which processes of the previous release cannot work.  A new
+    database, which has version 0, lacks one of those too: no such process has ever used it.  Raises
     `SchemaTooNew` if the version is newer than this release knows.
     """
     migrations = load_migrations(database)
     if version > migrations[-1].number:
         raise errors.SchemaTooNew(version, migrations[-1].number)
-    behind = (m for m in migrations if m.number > version and m.number not in applied)
-    return [migration for migration in behind if migration.is_additive or post]
+    base = min(version, BASE_SCHEMA_VERSION)
+    behind = [m for m in migrations if m.number > base and m.number not in applied]
+    of_new = set() if version else {SHARING_MIGRATION[database]}
+    return [m for m in behind if m.is_additive or post or m.number in of_new]

@@ -29,15 +29,17 @@ from forum.stores.sqlite_connections import (
 from forum.stores.sqlite_errors import DISK_ERRORS, make_error, translate_errors
 from forum.stores.sqlite_schema import (
     FIRST_WITHOUT_VIEW,
+    NO_PIECES_VIEW,
     NO_SUMMARIES_VIEW,
     OLD_SCHEMA_VIEWS,
+    PIECES_MIGRATION,
     QUERIES,
     SUMMARIES_MIGRATION,
     apply_migrations,
     check_version,
     list_missing,
     migrate_schema,
-    read_additions,
+    read_applied,
     read_catalogue,
     read_version,
     run_script,
@@ -59,8 +61,7 @@ _MAX_INSERT_ROWS = 240
 """Rows per insert statement: four parameters each, and every SQLite accepts 999 parameters."""
 
 
-_TAGS_MIGRATION = 6
-"""The number of the migration that requires a tag on every entry."""
+_SHARING_MIGRATION = sql_migrations.SHARING_MIGRATION["sqlite"]
 
 
 class SqliteReader(sql_store.SqlReader):
@@ -102,13 +103,14 @@ class SqliteReader(sql_store.SqlReader):
         """Compare the schema of the file with what the migrations recorded in it make."""
         db = self._current()
         with db.lock, translate_errors("reading the schema"):
-            version, additions = read_version(db), read_additions(db)
+            version, additions = read_version(db), read_applied(db)
             migrations = sql_migrations.load_migrations("sqlite")
             unknown = describe_unknown_state(migrations, additions, missing=False)
             if unknown:
                 return ports.CatalogueCheck(not_checked=unknown)
             stored = read_catalogue(db)
-        applied = [m for m in migrations if m.number <= version or m.number in additions]
+        base = min(version, sql_migrations.BASE_SCHEMA_VERSION)
+        applied = [m for m in migrations if m.number <= base or m.number in additions]
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
             for migration in applied:
                 run_script(empty, migration)
@@ -146,6 +148,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 with translate_errors("opening the log"), transaction(connection):
                     connection.execute(QUERIES["add_log"], {"origin": origin, "root": EMPTY_ROOT})
             super().__init__(connection, origin)
+            self._has_shared_bodies = _SHARING_MIGRATION in read_applied(connection)
         except BaseException:
             connection.close()
             raise
@@ -157,18 +160,25 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 (self._strand_id(r.position, added), r.position.n, r.data, r.tag) for r in records
             ]
             self._insert_entries("add_entries", rows, records)
+            shared = self._share_bodies(execute, records, added)
             self._db.executemany(
                 QUERIES["add_body"],
                 (
-                    (strand, n, body.name, part, body.salt, data)
-                    for record, (strand, n, _, _) in zip(records, rows, strict=True)
-                    for body in record.bodies
-                    for part, data in enumerate(body.content.chunks())
+                    row
+                    for record, (strand, _, _, _) in zip(records, rows, strict=True)
+                    for row in shared.body_rows(strand, record)
                 ),
             )
+            for body in shared.rows.values():
+                self._db.executemany(QUERIES["add_pieces"], body.pieces())
+                self._db.execute(QUERIES["add_list"], body.row())
             self._apply_effects(execute, records)
         # After the commit: if the transaction had failed, these keys would not exist.
         self._cache_strand_keys(added, self._strand_ids.value)
+        self._keep_known(shared)
+
+    def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:  # noqa: ARG002  as the port
+        return self._has_shared_bodies
 
     def pending_entries(self, limit: int) -> ports.PendingEntries:
         """Return the next entries without an index, in the order of their commits.
@@ -242,35 +252,29 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 execute("add_quarantine", id=key)
                 quarantine = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
                 execute("add_quarantine_bodies", id=key, quarantine=quarantine)
-                execute("remove_bodies", id=key)
+                with self._releasing_pieces(execute, row.run, quarantine, id=key):
+                    execute("remove_bodies", id=key)
                 removed = execute("remove_entry", id=key, data=row.data)
                 if removed.rowcount != 1:
                     raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
                 execute("remove_waiting", id=key)
 
     def enforce_tags(self) -> bool:
-        """Apply the migration that requires a tag on every entry, if no other process is connected.
+        """Apply the migrations that older releases cannot work with, if no process is connected.
 
-        Returns whether tags are required now.  A process of an older release would keep writing
-        entries without tags, which are never sequenced: so none may be connected now, and the
-        migration keeps older releases from opening the file again.
+        Returns whether tags are required on every entry now.  A process of an older release would
+        keep writing entries without tags, which are never sequenced, and could not read bodies
+        that share bytes: so none may be connected now, and the migrations keep older releases from
+        opening the file again.
         """
         with self._current().lock, translate_errors("upgrading the schema"):
-            if read_version(self._db) >= _TAGS_MIGRATION:
-                return True
-            if not is_only_connection(self._db):
-                return False
-            apply_migrations(
-                self._db,
-                [
-                    m
-                    for m in sql_migrations.load_migrations("sqlite")
-                    if m.number <= _TAGS_MIGRATION
-                ],
-            )
-            # The check above has left the file in rollback mode.
-            use_wal(self._db)
-            return True
+            if list_missing(self._db, post=True) and is_only_connection(self._db):
+                apply_migrations(self._db, post=True)
+                # The check above has left the file in rollback mode.
+                use_wal(self._db)
+            applied = read_applied(self._db)
+            self._has_shared_bodies = _SHARING_MIGRATION in applied
+            return sql_migrations.TAGS_MIGRATION in applied
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         with self._signer_transaction("publishing") as execute:
@@ -538,6 +542,8 @@ def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
                 connection.executescript(OLD_SCHEMA_VIEWS)
             if SUMMARIES_MIGRATION in missing:
                 connection.executescript(NO_SUMMARIES_VIEW)
+            if PIECES_MIGRATION in missing:
+                connection.executescript(NO_PIECES_VIEW)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
 

@@ -1,7 +1,7 @@
 """The schema of a ledger file: its version, its migrations, and what it consists of."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from forum.stores import sql_migrations
@@ -41,6 +41,18 @@ SELECT 0 AS log, '' AS run, 0 AS version, 0 AS ended, x'' AS data, x'' AS tag WH
 """The same for a file of a release that keeps no summaries of runs."""
 
 
+PIECES_MIGRATION = 14
+
+
+NO_PIECES_VIEW = """
+CREATE TEMP VIEW body AS SELECT *, NULL AS list FROM main.body;
+CREATE TEMP VIEW piece AS SELECT 0 AS strand, 0 AS number, 0 AS start, x'' AS data WHERE 0;
+CREATE TEMP VIEW span_list AS
+SELECT 0 AS strand, 0 AS number, 0 AS base, 0 AS kept, 0 AS depth, x'' AS spans WHERE 0;
+"""
+"""The same for a file of a release in which no bodies share bytes."""
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Hold the lock of writers: commit at the end of the block, roll back if the block raises."""
@@ -59,13 +71,24 @@ def migrate_schema(connection: sqlite3.Connection) -> None:
     """Apply the missing migrations with which older releases keep working."""
     with translate_errors("preparing the schema"):
         if list_missing(connection):
-            apply_migrations(connection, sql_migrations.load_migrations("sqlite"), additive=True)
+            apply_migrations(connection)
 
 
-def list_missing(connection: sqlite3.Connection) -> list[sql_migrations.Migration]:
-    """Return the missing migrations with which older releases keep working."""
-    version, applied = read_version(connection), read_additions(connection)
-    return sql_migrations.missing_migrations("sqlite", version, applied)
+def list_missing(
+    connection: sqlite3.Connection, *, post: bool = False
+) -> list[sql_migrations.Migration]:
+    """Return the missing migrations with which older releases keep working; with `post`, all."""
+    version, applied = read_version(connection), read_applied(connection)
+    return sql_migrations.missing_migrations("sqlite", version, applied, post=post)
+
+
+def read_applied(connection: sqlite3.Connection) -> set[int]:
+    """Return the numbers of all migrations that were applied, but for those of the first schema."""
+    applied = read_additions(connection)
+    # Releases up to 0.2 recorded this one by the version alone.
+    if read_version(connection) == sql_migrations.TAGS_MIGRATION:
+        applied.add(sql_migrations.TAGS_MIGRATION)
+    return applied
 
 
 def read_additions(connection: sqlite3.Connection) -> set[int]:
@@ -77,24 +100,25 @@ def read_additions(connection: sqlite3.Connection) -> set[int]:
     return {row[0] for row in connection.execute(QUERIES["additions"])}
 
 
-def apply_migrations(
-    connection: sqlite3.Connection,
-    migrations: Sequence[sql_migrations.Migration],
-    *,
-    additive: bool = False,
-) -> None:
-    """Apply missing migrations in one transaction; with `additive`, only additive ones."""
+def apply_migrations(connection: sqlite3.Connection, *, post: bool = False) -> None:
+    """Apply missing migrations in one transaction; with `post`, also those that end older releases."""
     with transaction(connection):
         connection.execute(QUERIES["make_additions"])
-        additions, version = read_additions(connection), read_version(connection)
-        for migration in migrations:
-            if migration.number <= version or (additive and not migration.is_additive):
-                continue
-            if migration.number not in additions:
-                run_script(connection, migration)
-                connection.execute(QUERIES["add_addition"], (migration.number,))
-            if migration.number <= sql_migrations.BASE_SCHEMA_VERSION or not additive:
-                connection.execute(f"PRAGMA user_version = {migration.number}")
+        missing = list_missing(connection, post=post)
+        recorded = read_additions(connection)
+        for migration in missing:
+            run_script(connection, migration)
+        for number in {*read_applied(connection), *(m.number for m in missing)} - recorded:
+            connection.execute(QUERIES["add_addition"], (number,))
+        refused = [
+            m.number
+            for m in missing
+            if m.number <= sql_migrations.BASE_SCHEMA_VERSION or not m.is_additive
+        ]
+        # An older release refuses a version that it does not know.
+        if refused:
+            version = max(read_version(connection), *refused)
+            connection.execute(f"PRAGMA user_version = {version}")
 
 
 def run_script(connection: sqlite3.Connection, migration: sql_migrations.Migration) -> None:

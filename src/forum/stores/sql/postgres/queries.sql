@@ -2,8 +2,8 @@
 -- comparisons can use an index.  clock_timestamp() differs from row to row, and now() is the start
 -- of the transaction.
 
--- name: version
-SELECT coalesce(max(number), 0) FROM forum.migration
+-- name: migrations
+SELECT number FROM forum.migration
 -- name: has_schema
 SELECT to_regclass('forum.migration') IS NOT NULL
 -- name: add_migration
@@ -69,10 +69,75 @@ SELECT %(log)s, strand, n, bytes, tag FROM unnest(
     %(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[], %(tags)b::bytea[]
 ) AS u (strand, n, bytes, tag)
 -- name: add_bodies
-INSERT INTO forum.body (log, strand, n, name, part, salt, data)
-SELECT %s, strand, n, name, part, salt, data FROM unnest(
-    %b::bigint[], %b::bigint[], %b::text[], %b::integer[], %b::bytea[], %b::bytea[]
-) AS u (strand, n, name, part, salt, data)
+INSERT INTO forum.body (log, strand, n, name, part, salt, data, list)
+SELECT %s, strand, n, name, part, salt, data, list FROM unnest(
+    %b::bigint[], %b::bigint[], %b::text[], %b::integer[], %b::bytea[], %b::bytea[], %b::bigint[]
+) AS u (strand, n, name, part, salt, data, list)
+-- name: reserve_lists
+INSERT INTO forum.piece_head AS head (log, strand, next)
+VALUES (%(log)s, %(strand)s, %(count)s)
+ON CONFLICT (log, strand) DO UPDATE SET next = head.next + excluded.next RETURNING next, erasures
+-- name: begin_release
+UPDATE forum.piece_head SET erasures = erasures + 1 WHERE log = %(log)s AND strand = %(strand)s
+-- name: add_piece
+INSERT INTO forum.piece (log, strand, number, start, data)
+VALUES (%(log)s, %(strand)s, %(number)s, %(start)s, %(data)b)
+-- name: add_pieces
+INSERT INTO forum.piece (log, strand, number, start, data)
+SELECT %s, strand, number, start, data FROM unnest(
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[]
+) AS u (strand, number, start, data)
+-- name: add_lists
+INSERT INTO forum.span_list (log, strand, number, base, kept, depth, spans)
+SELECT %s, strand, number, base, kept, depth, spans FROM unnest(
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::integer[], %b::bytea[]
+) AS u (strand, number, base, kept, depth, spans)
+-- name: span_lists
+SELECT number, base, kept, depth, spans FROM forum.span_list
+WHERE log = %(log)s AND strand = %(strand)s
+-- name: recent_lists
+SELECT number, base, kept, depth, spans FROM forum.span_list
+WHERE log = %(log)s AND strand = %(strand)s ORDER BY number DESC LIMIT %(limit)s
+-- name: list_chain
+-- A list that somebody has changed may lead back to itself: the number of rows is bounded.
+WITH RECURSIVE chain (number, base, kept, depth, spans, place) AS (
+    SELECT number, base, kept, depth, spans, 1 FROM forum.span_list
+    WHERE log = %(log)s AND strand = %(strand)s AND number = %(number)s
+    UNION ALL
+    SELECT l.number, l.base, l.kept, l.depth, l.spans, place + 1
+    FROM chain JOIN forum.span_list AS l
+        ON l.log = %(log)s AND l.strand = %(strand)s AND l.number = chain.base
+    WHERE place < %(limit)s
+)
+SELECT number, base, kept, depth, spans FROM chain
+-- name: pieces
+SELECT number, start, data FROM forum.piece
+WHERE log = %(log)s AND strand = %(strand)s AND number = ANY(%(numbers)s::bigint[])
+ORDER BY number, start
+-- name: piece_ranges
+SELECT number, start, length(data) FROM forum.piece
+WHERE log = %(log)s AND strand = %(strand)s ORDER BY number, start
+-- name: piece_data
+SELECT data FROM forum.piece
+WHERE log = %(log)s AND strand = %(strand)s AND number = %(number)s AND start = %(start)s
+-- name: remove_piece
+DELETE FROM forum.piece
+WHERE log = %(log)s AND strand = %(strand)s AND number = %(number)s AND start = %(start)s
+-- name: remove_lists
+DELETE FROM forum.span_list
+WHERE log = %(log)s AND strand = %(strand)s AND number = ANY(%(numbers)s::bigint[])
+-- name: lists_in_use
+SELECT DISTINCT body.list FROM forum.strand
+JOIN forum.body ON body.log = strand.log AND body.strand = strand.id
+WHERE strand.log = %(log)s AND strand.run = %(run)s AND body.list IS NOT NULL
+-- name: lists_of_entry
+SELECT name, list FROM forum.body
+WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND list IS NOT NULL
+-- name: set_quarantine_body
+UPDATE forum.quarantine_body SET data = %(data)b
+WHERE quarantine = %(quarantine)s AND name = %(name)s AND part = 0
+-- name: writes_shared_bodies
+SELECT EXISTS (SELECT FROM forum.migration WHERE number = %(number)s)
 -- name: head
 SELECT size, root FROM forum.log WHERE id = %(log)s
 -- name: watched_head
@@ -149,7 +214,7 @@ ORDER BY u.place
 SELECT strand, n, name, salt, CASE WHEN length(data) <= %(size)s AND NOT EXISTS (
     SELECT FROM forum.body AS more WHERE more.log = body.log AND more.strand = body.strand
         AND more.n = body.n AND more.name = body.name AND more.part = 1
-) THEN data END
+) THEN data END, list
 FROM forum.body WHERE log = %(log)s AND strand = ANY(%(strands)s) AND part = 0
 ORDER BY strand, n, name
 -- name: runs
@@ -185,7 +250,7 @@ SELECT s.id, b.salt, CASE WHEN length(b.data) <= %(size)s AND NOT EXISTS (
     SELECT FROM forum.body WHERE log = %(log)s AND strand = s.id AND n = u.n
         AND strand BETWEEN %(low)s AND %(high)s AND name = u.name COLLATE "C" AND part = 1
     OFFSET 0
-) THEN b.data END
+) THEN b.data END, b.list
 FROM unnest(%(runs)s::text[], %(strands)s::text[], %(ns)s::bigint[], %(names)s::text[])
     WITH ORDINALITY AS u (run, strand, n, name, place)
 LEFT JOIN LATERAL (
@@ -193,7 +258,7 @@ LEFT JOIN LATERAL (
     WHERE log = %(log)s AND run = u.run COLLATE "C" AND name = u.strand COLLATE "C" OFFSET 0
 ) AS s ON true
 LEFT JOIN LATERAL (
-    SELECT salt, data FROM forum.body
+    SELECT salt, data, list FROM forum.body
     WHERE log = %(log)s AND strand = s.id AND strand BETWEEN %(low)s AND %(high)s
         AND n = u.n AND name = u.name COLLATE "C" AND part = 0
     OFFSET 0

@@ -24,7 +24,64 @@ SELECT coalesce((SELECT id FROM entry WHERE id < 0 ORDER BY id LIMIT 1), 0) - 1
 -- name: add_own_entries
 INSERT INTO entry (id, strand, n, bytes, tag) VALUES
 -- name: add_body
-INSERT INTO body (strand, n, name, part, salt, data) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO body (strand, n, name, part, salt, data, list) VALUES (?, ?, ?, ?, ?, ?, ?)
+-- name: reserve_lists
+INSERT INTO piece_head (strand, next) VALUES (:strand, :count)
+ON CONFLICT DO UPDATE SET next = next + excluded.next RETURNING next, erasures
+-- name: begin_release
+UPDATE piece_head SET erasures = erasures + 1 WHERE strand = :strand
+-- name: add_piece
+INSERT INTO piece (strand, number, start, data) VALUES (:strand, :number, :start, :data)
+-- name: add_pieces
+INSERT INTO piece (strand, number, start, data) VALUES (?, ?, ?, ?)
+-- name: add_list
+INSERT INTO span_list (strand, number, base, kept, depth, spans) VALUES (?, ?, ?, ?, ?, ?)
+-- name: span_lists
+SELECT CAST(number AS INTEGER), CAST(base AS INTEGER), CAST(kept AS INTEGER),
+    CAST(depth AS INTEGER), CAST(spans AS BLOB)
+FROM span_list WHERE strand = :strand
+-- name: recent_lists
+SELECT CAST(number AS INTEGER), CAST(base AS INTEGER), CAST(kept AS INTEGER),
+    CAST(depth AS INTEGER), CAST(spans AS BLOB)
+FROM span_list WHERE strand = :strand ORDER BY number DESC LIMIT :limit
+-- name: list_chain
+-- A list that somebody has changed may lead back to itself: the number of rows is bounded.
+WITH RECURSIVE chain (number, base, kept, depth, spans, place) AS (
+    SELECT number, base, kept, depth, spans, 1 FROM span_list
+    WHERE strand = :strand AND number = :number
+    UNION ALL
+    SELECT l.number, l.base, l.kept, l.depth, l.spans, place + 1
+    FROM chain CROSS JOIN span_list AS l ON l.strand = :strand AND l.number = chain.base
+    WHERE place < :limit
+)
+SELECT CAST(number AS INTEGER), CAST(base AS INTEGER), CAST(kept AS INTEGER),
+    CAST(depth AS INTEGER), CAST(spans AS BLOB)
+FROM chain
+-- name: pieces
+SELECT CAST(number AS INTEGER), CAST(start AS INTEGER), CAST(data AS BLOB) FROM piece
+WHERE strand = :strand AND number IN (SELECT value FROM json_each(:numbers))
+ORDER BY number, start
+-- name: piece_ranges
+SELECT CAST(number AS INTEGER), CAST(start AS INTEGER), length(data) FROM piece
+WHERE strand = :strand ORDER BY number, start
+-- name: piece_data
+SELECT CAST(data AS BLOB) FROM piece
+WHERE strand = :strand AND number = :number AND start = :start
+-- name: remove_piece
+DELETE FROM piece WHERE strand = :strand AND number = :number AND start = :start
+-- name: remove_lists
+DELETE FROM span_list
+WHERE strand = :strand AND number IN (SELECT value FROM json_each(:numbers))
+-- name: lists_in_use
+SELECT DISTINCT CAST(body.list AS INTEGER) FROM strand
+CROSS JOIN body ON body.strand = strand.id
+WHERE strand.log = :log AND strand.run = :run AND body.list IS NOT NULL
+-- name: lists_of_entry
+SELECT body.name, CAST(body.list AS INTEGER) FROM entry
+CROSS JOIN body ON body.strand = entry.strand AND body.n = entry.n
+WHERE entry.id = :id AND body.list IS NOT NULL
+-- name: set_quarantine_body
+UPDATE quarantine_body SET data = :data WHERE quarantine = :quarantine AND name = :name AND part = 0
 -- name: head
 SELECT CAST(size AS INTEGER), CAST(root AS BLOB) FROM log WHERE id = :log
 -- name: log_state
@@ -90,7 +147,7 @@ SELECT strand, CAST(n AS INTEGER), name, CAST(salt AS BLOB),
     CASE WHEN length(data) <= :size AND NOT EXISTS (
         SELECT 1 FROM body AS more WHERE more.strand = body.strand AND more.n = body.n
             AND more.name = body.name AND more.part = 1
-    ) THEN CAST(data AS BLOB) END
+    ) THEN CAST(data AS BLOB) END, CAST(list AS INTEGER)
 FROM body WHERE strand IN (SELECT value FROM json_each(:strands)) AND part = 0
 ORDER BY strand, n, name
 -- name: runs
@@ -123,7 +180,7 @@ SELECT strand.id, CAST(body.salt AS BLOB),
     CASE WHEN length(body.data) <= :size AND NOT EXISTS (
         SELECT 1 FROM body AS more WHERE more.strand = body.strand AND more.n = body.n
             AND more.name = body.name AND more.part = 1
-    ) THEN CAST(body.data AS BLOB) END
+    ) THEN CAST(body.data AS BLOB) END, CAST(body.list AS INTEGER)
 FROM json_each(:places) AS place
 LEFT JOIN strand ON strand.log = :log AND strand.run = json_extract(place.value, '$[0]')
     AND strand.name = json_extract(place.value, '$[1]')

@@ -1,0 +1,343 @@
+"""Bodies that share bytes, in SQL: how they are read, written and erased.
+
+Pieces and lists of spans stand under the strand `main` of their run (`forum.ledger.spans`).  A
+transaction that adds or removes some holds the row of that strand in `piece_head` until it ends:
+
+- Writers of one run take numbers from it, so no two lists have the same.
+- An erasure raises its count of erasures.  A writer that remembers bodies of before forgets them,
+  because it would name bytes that are gone.
+"""
+
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from threading import Lock
+from typing import Any, NamedTuple
+
+from forum.errors import Malformed
+from forum.ledger import ports
+from forum.ledger.body import CHUNK_SIZE, Body
+from forum.ledger.database_memory import DatabaseMemory
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.spans import (
+    KnownBody,
+    SpanList,
+    covered_ranges,
+    encode_spans,
+    needed_spans,
+    share_body,
+)
+from forum.stores.sql_piece_reader import MAX_BODY_BYTES, FetchRows, PieceReader, read_list
+from forum.stores.sql_queries import QueryExecutor, SqlTransactions
+
+MIN_BODY_BYTES = 2048
+"""The least size of a body that is compared with others: a shorter one is one row, as it is."""
+
+_MAX_KNOWN_BODIES = 8
+_MAX_KNOWN_BYTES = 64 << 20
+_RECENT_LISTS = 64
+
+
+class _KnownRun(NamedTuple):
+    """What a writer remembers of the bodies of a run."""
+
+    erasures: int
+    bodies: tuple[KnownBody, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that it holds in memory."""
+        return sum(len(body.content) for body in self.bodies)
+
+
+class KnownBodies:
+    """The last bodies of the runs that this process writes, the least recently used forgotten."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[int, _KnownRun] = OrderedDict()
+        self._lock, self._size = Lock(), 0
+
+    def find(self, strand: int, erasures: int, stop: int) -> tuple[KnownBody, ...] | None:
+        """Return the bodies of a run; None if they are not known or not what is stored now.
+
+        The numbers of all lists of the run are below `stop`.
+        """
+        with self._lock:
+            known = self._runs.get(strand)
+        if known is None or known.erasures != erasures:
+            return None
+        if any(body.number >= stop for body in known.bodies):
+            return None
+        return known.bodies
+
+    def keep(self, strand: int, erasures: int, bodies: tuple[KnownBody, ...]) -> None:
+        """Remember the bodies of a run as they were committed."""
+        run = _KnownRun(erasures, bodies)
+        with self._lock:
+            self._drop(strand)
+            self._runs[strand] = run
+            self._size += run.size
+            while self._size > _MAX_KNOWN_BYTES and self._runs:
+                self._drop(next(iter(self._runs)))
+
+    def forget(self, strand: int) -> None:
+        """Forget the bodies of a run, for example because one was erased."""
+        with self._lock:
+            self._drop(strand)
+
+    def _drop(self, strand: int) -> None:
+        dropped = self._runs.pop(strand, None)
+        self._size -= dropped.size if dropped else 0
+
+
+class SharedBodyRow(NamedTuple):
+    """A body that is stored as a list of spans."""
+
+    strand: int
+    """The key of the run's strand `main`."""
+    number: int
+    piece: bytes
+    list: SpanList
+
+    def pieces(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yield the rows of its piece: strand, number, start and data."""
+        for start in range(0, len(self.piece), CHUNK_SIZE):
+            yield self.strand, self.number, start, self.piece[start : start + CHUNK_SIZE]
+
+    def row(self) -> tuple[int, int, int | None, int, int, bytes]:
+        """Return the row of its list."""
+        base, kept, tail, depth = self.list
+        return self.strand, self.number, base, kept, depth, encode_spans(tail)
+
+
+class SharedBodies(NamedTuple):
+    """How bodies of some entries are stored, and what to remember after the commit."""
+
+    rows: Mapping[tuple[ports.Position, str], SharedBodyRow]
+    known: Mapping[int, tuple[int, tuple[KnownBody, ...]]]
+    """Erasures and bodies of each run, by the key of its strand `main`."""
+
+    def body_rows(
+        self, strand: int, record: ports.EntryWrite
+    ) -> Iterator[tuple[int, int, str, int, bytes, bytes, int | None]]:
+        """Yield the rows of an entry's bodies: strand, n, name, part, salt, data and list."""
+        n = record.position.n
+        for body in record.bodies:
+            shared = self.rows.get((record.position, body.name))
+            if shared:
+                yield strand, n, body.name, 0, body.salt, b"", shared.number
+                continue
+            for part, data in enumerate(body.content.chunks()):
+                yield strand, n, body.name, part, body.salt, data, None
+
+
+NOTHING_SHARED = SharedBodies({}, {})
+"""All bodies are stored as they are."""
+
+
+def has_size_to_share(body: Body) -> bool:
+    """Return whether a body is long enough to repeat others, and short enough to be compared."""
+    return MIN_BODY_BYTES <= body.content.size <= MAX_BODY_BYTES
+
+
+class _Candidate(NamedTuple):
+    position: ports.Position
+    name: str
+    content: bytes
+
+
+def share_bodies(
+    records: Sequence[ports.EntryWrite],
+    strand_of: Callable[[str], int | None],
+    fetch: FetchRows,
+    known: KnownBodies,
+    list_numbers: Callable[[list[int]], object],
+) -> SharedBodies:
+    """Decide how the bodies of these entries are stored, in the transaction that stores them.
+
+    `strand_of` returns the key of the strand `main` of a run, or None if there is none.
+    """
+    by_run: dict[int, list[_Candidate]] = {}
+    for record in records:
+        for body in record.bodies:
+            if has_size_to_share(body):
+                strand = strand_of(record.position.run)
+                if strand is not None:
+                    content = b"".join(body.content.chunks())
+                    candidate = _Candidate(record.position, body.name, content)
+                    by_run.setdefault(strand, []).append(candidate)
+    rows: dict[tuple[ports.Position, str], SharedBodyRow] = {}
+    learned: dict[int, tuple[int, tuple[KnownBody, ...]]] = {}
+    # Sorted: two transactions that write to the same runs cannot deadlock.
+    for strand in sorted(by_run):
+        count = len(by_run[strand])
+        stop, erasures = fetch("reserve_lists", strand=strand, count=count)[0]
+        first = stop - count
+        bodies = known.find(strand, erasures, first)
+        if bodies is None:
+            bodies = _read_known(fetch, strand, list_numbers) if first else ()
+        for number, candidate in enumerate(by_run[strand], first):
+            shared = share_body(number, candidate.content, bodies)
+            rows[candidate.position, candidate.name] = SharedBodyRow(
+                strand, number, shared.piece, shared.list
+            )
+            new = KnownBody(number, candidate.content, shared.spans, shared.list.depth)
+            others = [body for body in bodies if body.number != shared.continued]
+            bodies = (new, *others[: _MAX_KNOWN_BODIES - 1])
+        learned[strand] = erasures, bodies
+    return SharedBodies(rows, learned)
+
+
+def _read_known(
+    fetch: FetchRows, strand: int, list_numbers: Callable[[list[int]], object]
+) -> tuple[KnownBody, ...]:
+    """Return the last bodies of a run that others do not begin with, the newest first."""
+    rows = fetch("recent_lists", strand=strand, limit=_RECENT_LISTS)
+    bases = {row[1] for row in rows}
+    ends = [row for row in rows if row[0] not in bases][:_MAX_KNOWN_BODIES]
+    reader = PieceReader(fetch, strand, list_numbers)
+    bodies: list[KnownBody] = []
+    for row in ends:
+        try:
+            number, depth = row[0], read_list(row).depth
+            spans = reader.resolve(number)
+        except Malformed:
+            continue  # somebody has changed it: verification says so, and nothing builds on it
+        content = b"".join(reader.read(number))
+        # A list stays while others begin with it, also when the bytes behind that were erased.
+        if len(content) == sum(span.length for span in spans):
+            bodies.append(KnownBody(number, content, spans, depth))
+    return tuple(bodies)
+
+
+def release_pieces(
+    execute: Callable[..., Any],
+    run: str,
+    strand: int,
+    list_numbers: Callable[[list[int]], object],
+) -> None:
+    """Remove what no body of a run needs any more, after some of its bodies were removed.
+
+    The caller holds the row of `strand`, its `main`, in `piece_head`.
+    """
+    used = {row[0] for row in execute("lists_in_use", run=run).fetchall()}
+    stored = {row[0]: row for row in execute("span_lists", strand=strand).fetchall()}
+    lists = _readable(stored.values())
+    needed = needed_spans(lists, used)
+    unused = [number for number in stored if number not in needed]
+    if unused:
+        execute("remove_lists", strand=strand, numbers=list_numbers(unused))
+    covered = covered_ranges(
+        span
+        for number, count in needed.items()
+        for span in lists[number].tail[: max(0, count - lists[number].kept)]
+    )
+    for number, start, size in execute("piece_ranges", strand=strand).fetchall():
+        wanted = [
+            (max(start, low), min(start + size, high))
+            for low, high in covered.get(number, ())
+            if low < start + size and high > start
+        ]
+        if wanted == [(start, start + size)]:
+            continue
+        place = {"strand": strand, "number": number, "start": start}
+        data: bytes = execute("piece_data", **place).fetchall()[0][0] if wanted else b""
+        execute("remove_piece", **place)
+        for low, high in wanted:
+            execute("add_piece", **{**place, "start": low}, data=data[low - start : high - start])
+
+
+def _readable(rows: Iterable[Sequence[Any]]) -> dict[int, SpanList]:
+    """Return the lists of rows without those that cannot be read: no body can be read by them."""
+    lists: dict[int, SpanList] = {}
+    for row in rows:
+        try:
+            lists[row[0]] = read_list(row)
+        except Malformed:
+            continue
+    return lists
+
+
+def find_main(execute: Callable[..., Any], run: str) -> int | None:
+    """Return the key of the strand `main` of a run, or None."""
+    rows = execute("strand", run=run, name=MAIN_STRAND).fetchall()
+    return rows[0][0] if rows else None
+
+
+class SqlPieceStore(SqlTransactions):
+    """Writes bodies as lists of spans, and removes what no body needs any more."""
+
+    _strand_ids: DatabaseMemory[dict[tuple[str, str], int]]
+
+    @cached_property
+    def _known_bodies(self) -> DatabaseMemory[KnownBodies]:
+        """The last bodies that this process has written, with which the next are compared."""
+        return DatabaseMemory(self.lineage, KnownBodies)
+
+    @abstractmethod
+    def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:
+        """Return whether no process is left that cannot read a body of spans."""
+
+    def _share_bodies(
+        self,
+        execute: QueryExecutor,
+        records: Sequence[ports.EntryWrite],
+        strands: Mapping[tuple[str, str], int],
+    ) -> SharedBodies:
+        """Decide how bodies are stored; `strands` are keys that this transaction knows."""
+        if not any(has_size_to_share(body) for record in records for body in record.bodies):
+            return NOTHING_SHARED
+        if not self._writes_shared_bodies(execute):
+            return NOTHING_SHARED
+        cached = self._strand_ids.value
+
+        def find_strand(run: str) -> int | None:
+            key = (run, MAIN_STRAND)
+            return strands.get(key) or cached.get(key) or find_main(execute, run)
+
+        def fetch(query: str, **parameters: object) -> list[Any]:
+            return execute(query, **parameters).fetchall()
+
+        return share_bodies(records, find_strand, fetch, self._known_bodies.value, self._list)
+
+    def _keep_known(self, shared: SharedBodies) -> None:
+        """Remember bodies for the next append, after their commit."""
+        for strand, (erasures, bodies) in shared.known.items():
+            self._known_bodies.value.keep(strand, erasures, bodies)
+
+    def _hold_pieces(self, execute: QueryExecutor, runs: Iterable[str]) -> dict[str, int]:
+        """Keep others from adding bodies to runs until the end of the transaction.
+
+        Return the key of the strand `main` of each run that has bodies with pieces.
+        """
+        mains = {run: strand for run in runs if (strand := find_main(execute, run)) is not None}
+        # All transactions lock runs in this order, so two of them cannot deadlock.
+        ordered = sorted(mains.items(), key=lambda item: item[1])
+        held = {
+            run: strand
+            for run, strand in ordered
+            if execute("begin_release", strand=strand).rowcount
+        }
+        for strand in held.values():
+            self._known_bodies.value.forget(strand)
+        return held
+
+    @contextmanager
+    def _releasing_pieces(
+        self, execute: QueryExecutor, run: str, quarantine: int, **place: object
+    ) -> Iterator[None]:
+        """Write the shared bodies of an entry out for the quarantine, then let them be removed."""
+        lists = execute("lists_of_entry", **place).fetchall()
+        held = self._hold_pieces(execute, [run] if lists else [])
+        for strand in held.values():
+            reader = PieceReader(
+                lambda query, **given: execute(query, **given).fetchall(), strand, self._list
+            )
+            for name, number in lists:
+                data = b"".join(reader.read(number))
+                execute("set_quarantine_body", quarantine=quarantine, name=name, data=data)
+        yield
+        for strand in held.values():
+            release_pieces(execute, run, strand, self._list)
