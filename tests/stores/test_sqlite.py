@@ -15,12 +15,14 @@ import pytest
 from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
 from forum.ledger.body import CHUNK_SIZE, BytesContent
 from forum.ledger.conditions import StoreCondition
-from forum.ledger.ports import Amount, BudgetAccount, OpenBudgetAccount
+from forum.ledger.entry import read_entry
+from forum.ledger.ports import Amount, BudgetAccount, EntryWrite, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
 from forum.stores import sql_migrations, sqlite_connections
-from forum.stores.sql_migrations import missing_migrations
 from forum.stores.sqlite import SqliteStore, open_reader
+from forum.stores.sqlite_schema import run_script
 from forum.stores.store_monitor import StoreMonitor
+from forum.tlog import EMPTY_ROOT
 from tests.support import Chain, StoreFactory, data_of, entries_of, fresh_origin
 
 
@@ -162,21 +164,26 @@ def test_a_file_that_is_no_ledger_is_refused(path: Path, content: bytes) -> None
         assert path.read_bytes() == content
 
 
+def make_old_ledger(path: Path, records: list[EntryWrite], *, schema: int) -> None:
+    """Write a ledger with entries as a release with this version of the schema left it."""
+    origin = read_entry(records[0].data).log
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for migration in sql_migrations.load_migrations("sqlite")[:schema]:
+            run_script(db, migration)
+        db.execute(f"PRAGMA user_version = {schema}")
+        db.execute("INSERT INTO log (id, origin, root) VALUES (1, ?, ?)", (origin, EMPTY_ROOT))
+        db.execute("INSERT INTO strand (id, log, run, name) VALUES (1, 1, 'run', 'main')")
+        rows = [(record.position.n, record.data) for record in records]
+        db.executemany("INSERT INTO entry (strand, n, bytes) VALUES (1, ?, ?)", rows)
+
+
 def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
 ) -> None:
     """Whoever verifies it need not write into it; whoever goes on with it need not do anything."""
     factory = StoreFactory(path)
     chain = Chain(factory.origin)
-    with monkeypatch.context() as old:
-        old.setattr(
-            sql_migrations,
-            "missing_migrations",
-            lambda *args, **options: missing_migrations(*args, **options)[:1],
-        )
-        store = factory()
-        store.append(chain.take(2))
-        store.close()
+    make_old_ledger(path, chain.take(2), schema=1)
     with open_reader(path, factory.origin) as reader:
         strand = list(reader.read_strand("run", "main"))
     store = factory()
@@ -188,21 +195,11 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
     factory.close()
 
 
-def test_what_an_older_release_writes_beside_us_is_sequenced(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_older_release_writes_beside_us_is_sequenced(path: Path) -> None:
     """It knows nothing of the table of what waits: not when it appends, nor when it sequences."""
     factory = StoreFactory(path)
     chain = Chain(factory.origin)
-    with monkeypatch.context() as old:
-        old.setattr(
-            sql_migrations,
-            "missing_migrations",
-            lambda *args, **options: missing_migrations(*args, **options)[:3],
-        )
-        store = factory()
-        store.append(chain.take(3))
-        store.close()
+    make_old_ledger(path, chain.take(3), schema=3)
     store = factory()
     found = [list(store.unsequenced_entries()), store.backlog()]
     store.append(chain.take(2))

@@ -89,7 +89,8 @@ class PieceReader:
                     cut = size - size % CHUNK_SIZE
                     yield from (joined[i : i + CHUNK_SIZE] for i in range(0, cut, CHUNK_SIZE))
                     parts, size = [joined[cut:]], size - cut
-        yield b"".join(parts)
+        if size or not spans:  # as content in memory: nothing is one empty chunk
+            yield b"".join(parts)
 
     def _slice(self, span: Span, spans: Sequence[Span], at: int) -> Iterator[bytes]:
         """Yield the bytes of a span; `spans` from `at` on are those that are read next."""

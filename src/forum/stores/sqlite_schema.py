@@ -101,7 +101,7 @@ def read_additions(connection: sqlite3.Connection) -> set[int]:
 
 
 def apply_migrations(connection: sqlite3.Connection, *, post: bool = False) -> None:
-    """Apply missing migrations in one transaction; with `post`, also those that end older releases."""
+    """Apply missing migrations in one transaction; with `post`, also those of no way back."""
     with transaction(connection):
         connection.execute(QUERIES["make_additions"])
         missing = list_missing(connection, post=post)
