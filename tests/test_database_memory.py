@@ -22,6 +22,10 @@ UNBOUND: dict[str, tuple[str, ...]] = {
         "app/epoch_carry:Carrier._ids",
         "app/epoch_carry:Carrier._strands",
         "stores/sql_entries:ArchivedRows._runs",
+        "stores/sql_piece_reader:PieceReader._lists",
+        "stores/sql_piece_reader:PieceReader._pieces",
+        "stores/sql_piece_reader:PieceReader._resolved",
+        "stores/sql_piece_reader:PieceReader._sizes",
         "features/council/tally:Tally.seats",
         "features/council/tally:Tally.weights",
         "features/evidence/audit:_PackAudit._bundle_files",
@@ -76,6 +80,7 @@ UNBOUND: dict[str, tuple[str, ...]] = {
         "ledger/own_entries:OwnEntries._ends",
     ),
     "it is part of a value that a `DatabaseMemory` holds": (
+        "stores/sql_pieces:KnownBodies._runs",
         "engine/run_memory:_RememberedRun.derived",
         "engine/run_memory:_RememberedRun.strands",
         "ledger/due_bodies:RetentionScan._ended",
