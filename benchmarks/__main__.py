@@ -12,6 +12,7 @@ from benchmarks import (
     engine,
     frauds,
     gateway,
+    history,
     http,
     ledger,
     many_runs,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "runs": many_runs.main,
     "dashboard": dashboard.main,
     "scale": scale.main,
+    "history": history.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

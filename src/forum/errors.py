@@ -536,6 +536,15 @@ class RunNotEnded(Conflict):
     )
 
 
+class TextNotFound(Conflict):
+    """A body has no text of its own that could be looked for in other bodies."""
+
+    body: str
+    why: str
+
+    text = "no text of body {body!r} can be looked for: {why}"
+
+
 class AnswerNotFinal(Conflict):
     """A run has not ended, so there is no final answer to deliberate on."""
 

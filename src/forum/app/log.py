@@ -36,10 +36,12 @@ from forum.ledger.key_rotation import find_retired_keys
 from forum.ledger.log import (
     Ledger,
     LocatedEntry,
+    read_body,
 )
 from forum.ledger.row_checks import NoRowCheck
 from forum.ledger.sequencer import Publication, Publisher
 from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft
+from forum.ledger.text_copies import MIN_TEXT_BYTES, TextFinder, find_new_text
 from forum.ledger.write_tags import WriteKeys
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class RedactionResult(Struct, frozen=True):
     entry: str
     erased: int
     publication: Publication
+    bodies: tuple[tuple[ports.Position, str], ...] = ()
+    """Where the text was found, if it was looked for in the whole run."""
 
 
 def _origin_of_note(note: bytes) -> str:
@@ -469,6 +473,59 @@ class LogOperations:
                 raise error  # the copy still has the body; asking again erases it
             self._project.warn(f"an earlier redaction was not repeated in an archive: {error}")
         return RedactionResult(recorded.leaf.hex(), len(erased), publication)
+
+    def redact_text(self, entry: str, body: str, reason: kinds.RedactionReason) -> RedactionResult:
+        """Erase a body, and each body of its run that holds what this one was the first to say.
+
+        Raises as `redact` does, and `TextNotFound` if the body is gone or says nothing new.
+        """
+        ledger = self._project.ledger
+        target = ledger.find_entry(entry)
+        run = target.entry.run
+        if self._is_active(run):
+            raise errors.RunNotEnded(run)
+        if body not in target.entry.bodies:
+            raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
+        places = self._find_text(target, body)
+        leaves = [ledger.find_entry(str(at)).leaf for at, _ in places]
+        named = [(leaf, name) for leaf, (_, name) in zip(leaves, places, strict=True)]
+        recorded = ledger.request_redactions(run, named, OPERATOR, reason)
+        publication = self.publish()
+        archiver = self._make_archiver()
+        erased = ledger.erase_redacted(archiver)
+        if error := archiver.unreachable.get(run):
+            raise error  # the copy still has the bodies; asking again erases them
+        return RedactionResult(recorded[0].leaf.hex(), len(erased), publication, tuple(places))
+
+    def _find_text(self, target: LocatedEntry, body: str) -> list[tuple[ports.Position, str]]:
+        """Return where the new text of a body stands in its run, beginning with this body."""
+        store, run = self._project.store, target.entry.run
+        content = read_body(store, target.entry, body)
+        if content is None:
+            raise errors.TextNotFound(body, f"it is not stored any more; see forum show {run}")
+        own = (ports.Position(run, target.entry.strand, target.entry.n), body)
+        leaves = {at: leaf_of(data) for at, data in store.entries_of_run(run)}
+        order = dict(zip(leaves, store.indexes(list(leaves.values())), strict=True))
+        before = order[own[0]]
+
+        def is_earlier(at: ports.Position) -> bool:
+            index = order.get(at)
+            return index is not None and (before is None or index < before)
+
+        earlier = (
+            b"".join(stored.read())
+            for at, name, stored in store.bodies_of_run(run)
+            if name == body and is_earlier(at)
+        )
+        text = find_new_text(content, earlier)
+        if len(text) < MIN_TEXT_BYTES:
+            raise errors.TextNotFound(body, "an earlier body of its run says all of it: name that")
+        finder = TextFinder(text)
+        return [own] + [
+            (at, name)
+            for at, name, stored in store.bodies_of_run(run)
+            if (at, name) != own and finder.is_in(b"".join(stored.read()))
+        ]
 
     def archive_runs(self, before: int, place: str) -> ArchiveResult:
         """Move the runs that ended before a time (microseconds since 1970) to an archive.

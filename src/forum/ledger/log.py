@@ -31,6 +31,7 @@ from forum.ledger.kinds import (
     RunOpenFacts,
     TagEnforcementFacts,
 )
+from forum.ledger.redaction import MAX_REDACTED_ENTRIES
 from forum.ledger.retention_holds import RETENTION_STRAND, read_retention
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (
@@ -328,11 +329,34 @@ class Ledger:
         """
         if body not in target.entry.bodies:
             raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        run = target.entry.run
+        return self._request_redactions([(target.leaf, body)], target.entry.run, actor, reason)
+
+    def request_redactions(
+        self,
+        run: str,
+        bodies: Sequence[tuple[tlog.Hash, str]],
+        actor: str,
+        reason: RedactionReason,
+    ) -> list[RecordedEntry]:
+        """Record that bodies of one run, each by its entry and name, are to be erased."""
+        return [
+            self._request_redactions(bodies[at : at + MAX_REDACTED_ENTRIES], run, actor, reason)
+            for at in range(0, len(bodies), MAX_REDACTED_ENTRIES)
+        ]
+
+    def _request_redactions(
+        self,
+        bodies: Sequence[tuple[tlog.Hash, str]],
+        run: str,
+        actor: str,
+        reason: RedactionReason,
+    ) -> RecordedEntry:
         exports = self.join_causes([r.leaf for r in self._exports(run)])
-        step = f"redact/{target.leaf.hex()}/{body}"
-        facts = RedactionV3Facts((f"0/{body}",), (run,), reason)
-        draft = Draft(step, actor, facts, (target.leaf, *exports))
+        leaves = list(dict.fromkeys(leaf for leaf, _ in bodies))
+        step = f"redact/{bodies[0][0].hex()}/{bodies[0][1]}"
+        places = tuple(f"{leaves.index(leaf)}/{name}" for leaf, name in bodies)
+        facts = RedactionV3Facts(places, (run,) * len(leaves), reason)
+        draft = Draft(step, actor, facts, (*leaves, *exports))
         while True:
             strand = self.open_log_strand(RETENTION_STRAND)
             if read_retention(self.store, self.kinds).is_held(run):

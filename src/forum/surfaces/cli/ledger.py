@@ -33,6 +33,14 @@ from forum.tlog import Checkpoint, Note, describe_witnessing, is_witnessed
 from forum.units import format_moment
 from forum.verify import Trust
 
+_REMAINS = (
+    "Not reached: copies of the ledger file, backups, and bundles and packs that were handed out."
+)
+_REMAINS_ON_SERVER = (
+    "Not reached: the space of deleted rows until VACUUM FULL, the write-ahead log of Postgres, "
+    "replicas, backups, and bundles and packs that were handed out."
+)
+
 
 @click.group(cls=common_options.FullHelpGroup)
 def ledger() -> None:
@@ -278,19 +286,35 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
     default="request",
     help="The reason, which is recorded.",
 )
+@click.option(
+    "--text-everywhere",
+    is_flag=True,
+    help="Erase each body of the run that holds what this one was the first to say.",
+)
 @common_options.as_json
-def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
+def redact(entry: str, body: str, reason: str, *, text_everywhere: bool, as_json: bool) -> None:
     """Erase the BODY of an ENTRY; the ledger still proves that it existed and who erased it.
 
-    A reader who has the body and its salt in an exported bundle can still prove its content.
+    An agent sends its whole conversation with every call, so what stands in one prompt stands in
+    the later ones.  With --text-everywhere those are erased too, and the reply or the result that
+    said it first.  A reader who has the body and its salt in an exported bundle can still prove its
+    content.
     """
     with common_options.open_forum() as forum:
-        done = forum.log.redact(entry, body, RedactionReason(reason))
+        erase = forum.log.redact_text if text_everywhere else forum.log.redact
+        done = erase(entry, body, RedactionReason(reason))
+        is_on_server = bool(forum.settings.database)
     if as_json:
-        output.print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
-    else:
-        echo(f"{done.entry}  erased {done.erased}")
-        output.print_publication(done.publication)
+        bodies = [{"entry": str(at), "body": name} for at, name in done.bodies]
+        found = {"bodies": bodies} if text_everywhere else {}
+        output.print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased} | found)
+        return
+    for at, name in done.bodies:
+        echo(f"{at}  {name}")
+    echo(f"{done.entry}  erased {done.erased}")
+    if text_everywhere:
+        common_options.echo_info(_REMAINS_ON_SERVER if is_on_server else _REMAINS)
+    output.print_publication(done.publication)
 
 
 @ledger.command()

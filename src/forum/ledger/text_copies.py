@@ -1,0 +1,63 @@
+"""Where a text stands: which bodies hold something that another body was the first to say.
+
+Bodies are compared by what they say: the strings of a body that is JSON, and otherwise the body as
+it is.  So a reply is found in the prompt that quotes it, where its line ends are escaped.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+MIN_TEXT_BYTES = 16
+"""The least length of a text that is looked for; a shorter one stands in many bodies by chance."""
+
+_MIN_WINDOW_BYTES = 48
+_MAX_WINDOWS = 20_000
+
+
+def read_texts(content: bytes) -> bytes:
+    """Return what a body says: the strings of a JSON document, one a line, or all of the body."""
+    try:
+        document = msgspec.json.decode(content)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return content
+    return "\n".join(_strings(document)).encode("utf-8", "surrogatepass")
+
+
+def _strings(document: object) -> Iterator[str]:
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            pending.extend(reversed(value))
+        elif isinstance(value, dict):
+            pending.extend(reversed([*value, *value.values()]))
+
+
+def find_new_text(content: bytes, earlier: Iterable[bytes]) -> bytes:
+    """Return the lines of a body that no earlier body has."""
+    said = {line for other in earlier for line in read_texts(other).split(b"\n")}
+    return b"\n".join(line for line in read_texts(content).split(b"\n") if line not in said)
+
+
+class TextFinder:
+    """Finds bodies that hold a text, or a part of it."""
+
+    def __init__(self, text: bytes) -> None:
+        """Look for a text; a part counts if it has 96 bytes, or more where the text is long."""
+        self._text = text
+        self._size = max(_MIN_WINDOW_BYTES, len(text) // _MAX_WINDOWS)
+        last = len(text) - self._size + 1
+        self._windows = {text[at : at + self._size] for at in range(last)}
+
+    def is_in(self, content: bytes) -> bool:
+        """Return whether a body holds the text, or a part of it that is long enough."""
+        says = read_texts(content)
+        if self._text in says:
+            return True
+        # Each part of twice the size of a window holds a whole one that begins at such a place.
+        return any(
+            says[at : at + self._size] in self._windows for at in range(0, len(says), self._size)
+        )
