@@ -125,6 +125,17 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "empty_entries": {**at_strand, "length": 3},
         "remove_archived_bodies": {**at_strand, "length": 3},
         "due_ended": {"log": log, "before": 100, "limit": 100},
+        "reserve_lists": {**at_strand, "count": 2},
+        **dict.fromkeys(("begin_release", "span_lists", "piece_ranges"), at_strand),
+        "recent_lists": {**at_strand, "limit": 64},
+        "list_chain": {**at_strand, "number": 1, "limit": 64},
+        **{
+            name: {**at_strand, "number": 1, "start": 0}
+            for name in ("piece_data", "remove_piece")
+        },
+        "add_piece": {**at_strand, "number": 1000, "start": 0, "data": b"x"},
+        "lists_in_use": {"log": log, "run": run},
+        "set_quarantine_body": {"log": log, "quarantine": 1, "name": "text", "data": b"x"},
     }  # fmt: skip
     removals = (
         *("postpone_ended", "remove_accounts", "remove_timers", "remove_idempotency"),
@@ -151,7 +162,13 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "prefixes": {"log": log, "start": middle, "stop": middle + 20},
             "has_lease": {"log": log, "worker": "new"},
             "cut_leases": {"log": log, "most": 1},
-            "add_body": (strand, 1000, "text", 0, b"", b""),
+            "add_body": (strand, 1000, "text", 0, b"", b"", None),
+            "add_pieces": (strand, 1000, 0, b"x"),
+            "add_list": (strand, 1000, None, 0, 1, b""),
+            "lists_of_entry": {"id": middle},
+            **{
+                name: {"strand": strand, "numbers": "[1, 2]"} for name in ("pieces", "remove_lists")
+            },
             "indexes": {"log": log, "prefixes": str([prefix, prefix + 1])},
             "entries_of_strands": {"strands": str(strands)},
             "entries_at": {"places": str([[key, 1] for key in strands])},
@@ -183,7 +200,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
     else:
         runs = {"log": log, "runs": ["new"], "strands": ["main"], "ats": [1]}
         only = {
-            "version": (),
+            "migrations": (),
             "has_schema": (),
             "add_migration": (9999,),
             "durability": (),
@@ -242,7 +259,15 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "pending_row": {"log": log, "seq": 3},
             "remove_commit": {"log": log, "seq": 3},
             "set_pending": {"log": log, "seq": 3, "strands": [strand], "ns": [1]},
-            "add_bodies": (log, [strand], [1000], ["text"], [0], [b""], [b""]),
+            "add_bodies": (log, [strand], [1000], ["text"], [0], [b""], [b""], [None]),
+            "add_pieces": (log, [strand], [1000], [0], [b"x"]),
+            "add_lists": (log, [strand], [1000], [None], [0], [1], [b""]),
+            "lists_of_entry": {**at_strand, "n": 3},
+            **{
+                name: {**at_strand, "numbers": [1, 2]}
+                for name in ("pieces", "remove_lists")
+            },
+            "writes_shared_bodies": {"number": 18},
             "indexes": {"log": log, "prefixes": [prefix, prefix + 1]},
             "entries_of_strands": {
                 "log": log, "strands": strands, "low": strand, "high": strand + 39,

@@ -17,6 +17,7 @@ from forum.ledger.sequencer import Publisher, Sequencer
 from forum.ledger.strand import Draft
 from forum.runs.kinds import AcceptedFacts
 from forum.stores import publisher_loop
+from forum.stores.postgres_partitions import PARTITIONED_TABLES
 from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.publisher_loop import PublisherLoop
 from forum.stores.state_files import FileCheckpointStore
@@ -163,7 +164,7 @@ def test_large_tables_are_vacuumed_by_number(postgres_url: str) -> None:
     query = "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE oid = to_regclass(%s)"
     with psycopg.connect(postgres_url) as db:
         hot = ("account", "once", "ended", "pending", "alarm", "claim", "lease", "log", "budget")
-        parts = [f"{table}_{part}" for table in ("entry", "body") for part in ("0", "default")]
+        parts = [f"{table}_{part}" for table in PARTITIONED_TABLES for part in ("0", "default")]
         for table in (*hot, *parts):
             row = db.execute(query, (f"forum.{table}",)).fetchone()
             assert row is not None

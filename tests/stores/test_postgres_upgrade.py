@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from forum.errors import StoreFailed, UpgradeBlocked
 from forum.stores import postgres_schema, postgres_upgrade, sql_migrations
+from forum.stores.postgres_partitions import PARTITIONED_TABLES
 from forum.stores.postgres_schema import partition_database, upgrade_schema
 from forum.stores.postgres_sessions import Purpose, connect
 from forum.stores.postgres_tenants import separate_logs
@@ -135,7 +136,7 @@ def test_no_migration_makes_readers_or_writers_wait(
 
 def test_every_migration_is_of_a_kind_that_may_run_beside_writers() -> None:
     """Whatever the size of the tables: nothing scans or rewrites a table under a strong lock."""
-    partitioned = {f"forum.{table}" for table in ("entry", "body")}
+    partitioned = {f"forum.{table}" for table in PARTITIONED_TABLES}
     for migration in MIGRATIONS[1:]:
         statements = postgres_upgrade.split_statements(migration.sql)
         created = postgres_upgrade.find_new_tables(migration.sql)
@@ -226,4 +227,4 @@ def test_the_partitioning_of_tables_names_who_keeps_them(
             pytest.raises(UpgradeBlocked, match="nightly report"),
         ):
             partition_database(url)
-        assert partition_database(url) == ["entry", "body"]
+        assert partition_database(url) == list(PARTITIONED_TABLES)

@@ -31,6 +31,18 @@ CREATE TABLE forum.piece_head (
     PRIMARY KEY (log, strand)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
+-- As migration 14 sets them for the other tables that only grow.
+ALTER TABLE forum.piece SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
+    autovacuum_analyze_scale_factor = 0.02
+);
+ALTER TABLE forum.span_list SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
+    autovacuum_analyze_scale_factor = 0.02
+);
+
 -- Spans are small numbers that do not shrink: compressing them only costs time.
 ALTER TABLE forum.span_list ALTER COLUMN spans SET STORAGE EXTERNAL;
 
