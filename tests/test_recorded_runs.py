@@ -9,9 +9,11 @@ import pytest
 
 from forum.app import Forum, RunPage, RunQuery, new_run_id, run_list, run_search
 from forum.config import Settings
+from forum.errors import TextNotFound
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome, RedactionReason
 from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
 from forum.ledger.strand import Attachment
 from forum.runs.conversation.messages import ChatMessage, ChatRole
 from forum.runs.report_drafts import source_draft
@@ -192,6 +194,128 @@ def test_erasure_reaches_title_search_and_every_byte(recorded: RecordedLog) -> N
         assert [search(forum, word) for word in secrets] == [[], [], []]
         assert [(step.request, step.reply) for step in page.exchanges] == [((), ()), ((), ())]
     assert [word for word in secrets if word.encode() in recorded.stored_bytes()] == []
+
+
+def record_talk(ledger: Ledger, said: list[str]) -> str:
+    """Record a run whose program sends all that was said with every call; return the run.
+
+    Calls and replies take turns in `said`.
+    """
+    run = new_run_id()
+    main = ledger.open_run(run, "operator", source_draft(run, "python", RELAYED), new=True)
+    writer = ReportedRunWriter(ledger, run, main.head)
+    messages: list[dict[str, str]] = [{"role": "system", "content": "You are careful. " * 300}]
+    for number, (asked, reply) in enumerate(zip(said[::2], said[1::2], strict=True)):
+        messages.append({"role": "user", "content": asked})
+        span = f"call-{number}"
+        call = ReportBeginFacts(Operation.MODEL, "gpt-5", span, model="gpt-5", calls=1)
+        strand = writer.new_strand(span)
+        request = {"model": "gpt-5", "messages": messages, "tools": ["t" * 3000]}
+        strand.append(writer.begin_draft(call, [encode("input", request)]))
+        step = ReportStepFacts(
+            op=Operation.MODEL, name="gpt-5", outcome=Outcome.OK, span=span, micros=1, model="gpt-5"
+        )
+        strand.append(writer.step_draft(step, [streamed(reply)], call))
+        messages.append({"role": "assistant", "content": reply})
+    ledger.close_run(main, "operator", Outcome.OK)
+    return run
+
+
+def rewritten_files(url: str) -> bytes:
+    """Return the files of all tables and indexes of the schema, after VACUUM FULL."""
+    with psycopg.connect(url, autocommit=True) as db:
+        names = db.execute(
+            "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r'"
+            " AND relnamespace = 'forum'::regnamespace"
+        ).fetchall()
+        for (name,) in names:
+            db.execute(f"VACUUM FULL {name}".encode())
+        db.execute("CHECKPOINT")
+        rows = db.execute(
+            "SELECT pg_read_binary_file(pg_relation_filepath(c.oid)) FROM pg_class c"
+            " WHERE relkind IN ('r', 'i', 't') AND pg_relation_filepath(c.oid) IS NOT NULL"
+            " AND (relnamespace = 'forum'::regnamespace OR relname LIKE 'pg_toast_%')"
+        ).fetchall()
+    return b"".join(bytes(row[0]) for row in rows)
+
+
+def test_a_text_is_erased_wherever_its_run_has_it(recorded: RecordedLog) -> None:
+    """In the prompt that said it first, in all later ones, and in the reply that repeated it."""
+    kept = [f"kept-{number}-{fresh_origin()} " * 60 for number in range(8)]
+    gone = f"gone-{fresh_origin()} her address is 7 Mill Lane"
+    said = [*kept[:4], f"Remember this: {gone}", f"I shall: {gone}", *kept[4:]]
+    if recorded.database is not None:
+        # Compressed rows would hide a text from the search below.
+        with psycopg.connect(recorded.database, autocommit=True) as db:
+            for table, column in (("body", "data"), ("piece", "data"), ("entry", "bytes")):
+                names = db.execute(
+                    "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace ="
+                    " 'forum'::regnamespace AND relname ~ %s",
+                    (f"^{table}(_[0-9]+|_default)?$",),
+                ).fetchall()
+                for (name,) in names:
+                    alter = f"ALTER TABLE forum.{name} ALTER {column} SET STORAGE EXTERNAL"
+                    db.execute(alter.encode())
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            run = record_talk(ledger, said)
+        forum.log.publish()
+        before = recorded.stored_bytes()
+        result = forum.log.redact_text(f"{run}/span/call-2/0", "input", RedactionReason.REQUEST)
+        report = forum.log.verify(forum.log.read_trust())
+        texts = [
+            forum.store.body(Position(run, f"span/call-{number}", 0), "input") is not None
+            for number in range(5)
+        ]
+
+    assert gone.encode() in before
+    assert {f"{at.strand}/{name}" for at, name in result.bodies} == {
+        *(f"span/call-{number}/input" for number in (2, 3, 4)),
+        "span/call-2/output",
+    }
+    assert result.erased == 4
+    assert texts == [True, True, False, False, False]
+    assert gone.encode() not in recorded.stored_bytes()
+    if recorded.database is not None:
+        files = rewritten_files(recorded.database)
+        assert kept[1][:40].encode() in files
+        assert gone.encode() not in files
+    # What only the erased prompts repeated is kept where it was said.
+    assert kept[0][:40].encode() in recorded.stored_bytes()
+    assert report.ok
+    assert not report.found
+
+
+def test_a_text_that_stands_in_an_archive_is_erased_there(recorded: RecordedLog) -> None:
+    """The copy is replaced by one without the bodies."""
+    gone = f"gone-{fresh_origin()} her address is 7 Mill Lane"
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            run = record_talk(ledger, ["hello " * 500, "yes", gone, "I see", "more " * 500, "yes"])
+        forum.log.publish()
+        forum.log.archive_runs(2**60, str(recorded.archive))
+        copies = [p.read_bytes() for p in recorded.archive.rglob("*") if p.is_file()]
+        result = forum.log.redact_text(f"{run}/span/call-1/0", "input", RedactionReason.REQUEST)
+
+    assert any(gone.encode() in copy for copy in copies)
+    assert len(result.bodies) == 2
+    assert not any(
+        gone.encode() in path.read_bytes() for path in recorded.folder.rglob("*") if path.is_file()
+    )
+    assert gone.encode() not in recorded.stored_bytes()
+
+
+def test_a_text_that_an_earlier_body_said_is_not_looked_for(recorded: RecordedLog) -> None:
+    """The command would erase everything that repeats it, without having been asked."""
+    with recorded.open() as forum:
+        with forum.log.open_writer() as ledger:
+            run = record_talk(ledger, ["hello " * 500, "yes", "hello " * 500, "yes"])
+        forum.log.publish()
+        with pytest.raises(TextNotFound, match="says all of it"):
+            forum.log.redact_text(f"{run}/span/call-1/0", "input", RedactionReason.REQUEST)
+        forum.log.redact(f"{run}/span/call-0/0", "input", RedactionReason.REQUEST)
+        with pytest.raises(TextNotFound, match="not stored"):
+            forum.log.redact_text(f"{run}/span/call-0/0", "input", RedactionReason.REQUEST)
 
 
 def test_an_archived_run_is_listed_and_searched_as_before(recorded: RecordedLog) -> None:

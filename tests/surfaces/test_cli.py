@@ -270,6 +270,7 @@ def test_a_summary_counts_what_is_there(terminal: Terminal) -> None:
         ("ledger checkpoint", "forum.checkpoint/1"),
         ("ledger note again", "forum.entry/1"),
         ("ledger redact 3 text", "forum.redaction/1"),
+        ("ledger redact 3 text --text-everywhere", "forum.redaction/1"),
         ("ledger export log", "forum.export/1"),
         ("ledger summary", "forum.summary/1"),
         ("ledger epoch --yes", "forum.epoch/1"),

@@ -41,8 +41,8 @@ from forum.ledger.log import (
 from forum.ledger.row_checks import NoRowCheck
 from forum.ledger.sequencer import Publication, Publisher
 from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft
-from forum.ledger.text_copies import MIN_TEXT_BYTES, TextFinder, find_new_text
 from forum.ledger.write_tags import WriteKeys
+from forum.runs.conversation.text_copies import MIN_TEXT_BYTES, TextFinder, find_new_text
 
 if TYPE_CHECKING:
     from forum.app.open_calls import OpenRunsFile
@@ -515,7 +515,7 @@ class LogOperations:
         earlier = (
             b"".join(stored.read())
             for at, name, stored in store.bodies_of_run(run)
-            if name == body and is_earlier(at)
+            if is_earlier(at)
         )
         text = find_new_text(content, earlier)
         if len(text) < MIN_TEXT_BYTES:

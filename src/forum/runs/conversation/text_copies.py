@@ -1,22 +1,29 @@
 """Where a text stands: which bodies hold something that another body was the first to say.
 
-Bodies are compared by what they say: the strings of a body that is JSON, and otherwise the body as
-it is.  So a reply is found in the prompt that quotes it, where its line ends are escaped.
+Bodies are compared by what they say: the strings of a body that is JSON, the reply of one that is a
+stream, and otherwise the body as it is.  So a reply that was streamed is found in the prompt that
+quotes it.
 """
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from forum.runs.conversation.streams import is_stream, join_stream
+
 MIN_TEXT_BYTES = 16
 """The least length of a text that is looked for; a shorter one stands in many bodies by chance."""
 
 _MIN_WINDOW_BYTES = 48
 _MAX_WINDOWS = 20_000
+_MAX_TRIED_BYTES = 1 << 16
 
 
 def read_texts(content: bytes) -> bytes:
     """Return what a body says: the strings of a JSON document, one a line, or all of the body."""
+    stream = join_stream(content) if is_stream(content) else None
+    if stream is not None:
+        return "\n".join(_strings(stream.value)).encode("utf-8", "surrogatepass")
     try:
         document = msgspec.json.decode(content)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -46,7 +53,10 @@ class TextFinder:
     """Finds bodies that hold a text, or a part of it."""
 
     def __init__(self, text: bytes) -> None:
-        """Look for a text; a part counts if it has 96 bytes, or more where the text is long."""
+        """Look for a text; a part counts if it has 96 bytes, more where the text is long.
+
+        In a short body, half of that is enough.
+        """
         self._text = text
         self._size = max(_MIN_WINDOW_BYTES, len(text) // _MAX_WINDOWS)
         last = len(text) - self._size + 1
@@ -57,7 +67,8 @@ class TextFinder:
         says = read_texts(content)
         if self._text in says:
             return True
-        # Each part of twice the size of a window holds a whole one that begins at such a place.
-        return any(
-            says[at : at + self._size] in self._windows for at in range(0, len(says), self._size)
-        )
+        # Of a long body, not every place is tried: a part of twice the size of a window holds a
+        # whole one that begins at such a place.
+        step = 1 if len(says) <= _MAX_TRIED_BYTES else self._size
+        last = len(says) - self._size + 1
+        return any(says[at : at + self._size] in self._windows for at in range(0, last, step))

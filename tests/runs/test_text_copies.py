@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.ledger.text_copies import TextFinder, find_new_text, read_texts
+from forum.runs.conversation.text_copies import TextFinder, find_new_text, read_texts
 
 QUOTED = 'Her name is "Ada",\nand she lives in the house behind the old mill, by the river Tyne.'
 
