@@ -255,6 +255,21 @@ def test_a_summary_counts_what_is_there(terminal: Terminal) -> None:
     assert summary["kinds"]["note/1"] == 1
 
 
+def test_a_text_is_erased_everywhere_and_the_bodies_are_named(terminal: Terminal) -> None:
+    """With what the command cannot reach; a text of a few bytes is refused."""
+    long, short = (terminal.ask("ledger", "note", text) for text in ("her address " * 9, "Ada"))
+    done = terminal.call("ledger", "redact", long["id"], "text", "--text-everywhere")
+    refused = terminal.call("ledger", "redact", short["id"], "text", "--text-everywhere")
+    again = terminal.ask("ledger", "note", "his address " * 9)
+    as_json = terminal.ask("ledger", "redact", again["id"], "text", "--text-everywhere")
+
+    assert "/main/1  text\n" in done.stdout
+    assert "erased 1" in done.stdout
+    assert "Not reached: copies of the ledger file" in done.stderr
+    assert "only 3 bytes" in str(refused.exception)
+    assert [body["body"] for body in as_json["bodies"]] == ["text"]
+
+
 # What programs read
 
 
@@ -270,7 +285,6 @@ def test_a_summary_counts_what_is_there(terminal: Terminal) -> None:
         ("ledger checkpoint", "forum.checkpoint/1"),
         ("ledger note again", "forum.entry/1"),
         ("ledger redact 3 text", "forum.redaction/1"),
-        ("ledger redact 3 text --text-everywhere", "forum.redaction/1"),
         ("ledger export log", "forum.export/1"),
         ("ledger summary", "forum.summary/1"),
         ("ledger epoch --yes", "forum.epoch/1"),

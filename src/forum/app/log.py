@@ -518,8 +518,11 @@ class LogOperations:
             if is_earlier(at)
         )
         text = find_new_text(content, earlier)
-        if len(text) < MIN_TEXT_BYTES:
+        if not text:
             raise errors.TextNotFound(body, "an earlier body of its run says all of it: name that")
+        if len(text) < MIN_TEXT_BYTES:
+            why = f"it has only {len(text)} bytes, which stand elsewhere by chance"
+            raise errors.TextNotFound(body, f"{why}; redact each body by its name")
         finder = TextFinder(text)
         return [own] + [
             (at, name)
