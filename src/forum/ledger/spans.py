@@ -1,0 +1,334 @@
+"""Spans: what a body shares with an earlier body of its run is stored once.
+
+An agent sends its whole conversation with every call, so each prompt repeats the one before it.  A
+body is kept as a list of spans, and each span names a range of a piece.  A piece holds the bytes
+that were new in one body.  Equality of bytes decides what is shared.  No digest is kept: without a
+salt, it would outlive the erasure of the bytes.
+
+The list of a body may begin with the first spans of the list of an earlier body, its base.  Such a
+chain has at most `MAX_CHAIN` lists, so a reader follows a bounded number of references.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from forum.errors import Malformed
+
+MIN_SHARED_BYTES = 512
+"""The least number of bytes that are worth a span; a shorter body is stored whole."""
+
+MAX_CHAIN = 64
+"""The greatest number of lists that one body is read from, its own included."""
+
+MAX_SPANS = 1 << 16
+"""The greatest number of spans of a body: a body that would need more is stored whole."""
+
+_MAX_ANCHORS = 48
+"""How many places of the new bytes are looked for in the old ones, which bounds the search."""
+
+_MAX_SCANNED_BYTES = 4 << 20
+"""How many old bytes are looked through for them, which bounds the time."""
+
+_ANCHOR_BYTES = 64
+_BLOCK_BYTES = 1 << 16
+_MAX_VARINT_BYTES = 10
+
+
+class Span(NamedTuple):
+    """A range of a piece."""
+
+    piece: int
+    offset: int
+    length: int
+
+
+class SpanList(NamedTuple):
+    """The spans of one body: the first `kept` spans of the list `base`, then `tail`."""
+
+    base: int | None
+    kept: int
+    tail: tuple[Span, ...]
+    depth: int
+    """How many lists are read to know all spans, this one included."""
+
+
+class KnownBody(NamedTuple):
+    """An earlier body of a run, with its content and all of its spans."""
+
+    number: int
+    content: bytes
+    spans: tuple[Span, ...]
+    depth: int
+
+
+class SharedBody(NamedTuple):
+    """How a body is stored: the piece that holds its new bytes, and its list."""
+
+    piece: bytes
+    """The bytes that no known body has; empty if there are none."""
+    spans: tuple[Span, ...]
+    list: SpanList
+    continued: int | None
+    """The known body that is contained in it, and is not needed for comparison any more."""
+
+
+def share_body(number: int, content: bytes, known: Sequence[KnownBody]) -> SharedBody:
+    """Return how to store a body as what is new in it and what it shares with a known one.
+
+    `number` names its list and its piece.  Of the known bodies, the one with the longest common
+    beginning is used, so that conversations that take turns in one run do not spoil each other.
+    """
+    best, prefix = None, -1
+    for body in known:
+        length = common_prefix(content, body.content)
+        if length > prefix:
+            best, prefix = body, length
+    matches = list(_find_matches(content, best.content, prefix)) if best else []
+    if best and matches:
+        spans, piece = _lay_out(number, content, best, matches)
+        if len(spans) <= MAX_SPANS:
+            shared = sum(match.length for match in matches)
+            continued = best.number if len(best.content) - shared < MIN_SHARED_BYTES else None
+            return SharedBody(piece, spans, _chain(spans, best), continued)
+    spans = (Span(number, 0, len(content)),) if content else ()
+    return SharedBody(content, spans, SpanList(None, 0, spans, 1), None)
+
+
+class _Match(NamedTuple):
+    """Bytes that stand in both bodies: where in the new one, where in the old one, how many."""
+
+    new: int
+    old: int
+    length: int
+
+
+def _find_matches(new: bytes, old: bytes, prefix: int) -> Iterator[_Match]:
+    """Yield what both bodies have, in order: their beginning, what moved between, their end."""
+    if prefix < MIN_SHARED_BYTES:
+        prefix = 0
+    suffix = common_suffix(new, old, min(len(new), len(old)) - prefix)
+    if suffix < MIN_SHARED_BYTES:
+        suffix = 0
+    if prefix:
+        yield _Match(0, 0, prefix)
+    new_end, old_end = len(new) - suffix, len(old) - suffix
+    # What is compared between is copied: the beginning and the end may be large, the rest is not.
+    for match in _find_between(new[prefix:new_end], old[prefix:old_end]):
+        yield _Match(prefix + match.new, prefix + match.old, match.length)
+    if suffix:
+        yield _Match(new_end, old_end, suffix)
+
+
+def _find_between(new: bytes, old: bytes) -> Iterator[_Match]:
+    """Yield matches in what stands between the common beginning and the common end.
+
+    A client that marks its last message for a cache changes a few bytes before the end, and all
+    that follows would be stored again.
+    """
+    at = done = from_old = 0
+    gap = max(_ANCHOR_BYTES, len(new) // _MAX_ANCHORS)
+    budget = _MAX_SCANNED_BYTES
+    while budget > 0 and min(len(new) - at, len(old) - from_old) >= MIN_SHARED_BYTES:
+        place = old.find(new[at : at + _ANCHOR_BYTES], from_old)
+        budget -= (place if place >= 0 else len(old)) - from_old
+        if place >= 0:
+            length = common_prefix(new[at:], old[place:])
+            back = common_suffix(new[done:at], old[from_old:place], at - done)
+            if length + back >= MIN_SHARED_BYTES:
+                yield _Match(at - back, place - back, length + back)
+                at = done = at + length
+                from_old = place + length
+                continue
+        at += gap
+
+
+def _lay_out(
+    number: int, content: bytes, base: KnownBody, matches: Sequence[_Match]
+) -> tuple[tuple[Span, ...], bytes]:
+    """Return the spans of a body and its piece, given what it shares with its base."""
+    starts = list(accumulate((span.length for span in base.spans), initial=0))
+    spans: list[Span] = []
+    literals: list[bytes] = []
+    stored = done = 0
+    for match in [*matches, _Match(len(content), 0, 0)]:
+        if match.new > done:
+            literal = content[done : match.new]
+            spans.append(Span(number, stored, len(literal)))
+            literals.append(literal)
+            stored += len(literal)
+        spans += cut_spans(base.spans, starts, match.old, match.old + match.length)
+        done = match.new + match.length
+    return tuple(merge_spans(spans)), b"".join(literals)
+
+
+def _chain(spans: tuple[Span, ...], base: KnownBody) -> SpanList:
+    kept = 0
+    for mine, other in zip(spans, base.spans, strict=False):
+        if mine is not other and mine != other:
+            break
+        kept += 1
+    if kept < 2 or base.depth >= MAX_CHAIN:
+        return SpanList(None, 0, spans, 1)
+    return SpanList(base.number, kept, spans[kept:], base.depth + 1)
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """Return the number of bytes with which both begin."""
+    limit = min(len(one), len(other))
+    low = 0
+    # Block by block: bodies that differ early are not compared to their end.
+    while low < limit and one[low : low + _BLOCK_BYTES] == other[low : low + _BLOCK_BYTES]:
+        low += _BLOCK_BYTES
+    low, high = min(low, limit), min(low + _BLOCK_BYTES, limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_suffix(one: bytes, other: bytes, limit: int) -> int:
+    """Return the number of bytes with which both end, at most `limit`."""
+
+    def is_same(near: int, far: int) -> bool:
+        ends = len(one), len(other)
+        return one[ends[0] - far : ends[0] - near] == other[ends[1] - far : ends[1] - near]
+
+    limit = min(len(one), len(other), limit)
+    low = 0
+    while low < limit and is_same(low, min(low + _BLOCK_BYTES, limit)):
+        low += _BLOCK_BYTES
+    low, high = min(low, limit), min(low + _BLOCK_BYTES, limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if is_same(low, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def cut_spans(
+    spans: Sequence[Span], starts: Sequence[int], start: int, stop: int
+) -> Iterator[Span]:
+    """Yield the spans of the bytes from `start` to `stop`; the given ones begin at `starts`."""
+    if start >= stop:
+        return
+    first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+    for at in range(first, last):
+        span, begin = spans[at], starts[at]
+        low, high = max(start, begin), min(stop, begin + span.length)
+        # A whole span stays the same object: most of a conversation is compared by identity.
+        whole = high - low == span.length
+        yield span if whole else Span(span.piece, span.offset + low - begin, high - low)
+
+
+def merge_spans(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans, with neighbors that continue each other as one."""
+    last: Span | None = None
+    for span in spans:
+        if last and last.piece == span.piece and last.offset + last.length == span.offset:
+            last = Span(last.piece, last.offset, last.length + span.length)
+            continue
+        if last:
+            yield last
+        last = span
+    if last:
+        yield last
+
+
+def covered_ranges(spans: Iterable[Span]) -> dict[int, list[tuple[int, int]]]:
+    """Return which ranges of each piece are needed: (from, to), in order and apart."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for piece, offset, length in sorted(set(spans)):
+        taken = ranges.setdefault(piece, [])
+        if taken and offset <= taken[-1][1]:
+            taken[-1] = (taken[-1][0], max(taken[-1][1], offset + length))
+        else:
+            taken.append((offset, offset + length))
+    return ranges
+
+
+def encode_spans(spans: Iterable[Span]) -> bytes:
+    """Return spans as bytes: for each, the step to its piece, its offset and its length."""
+    encoded = bytearray()
+    last = 0
+    for piece, offset, length in spans:
+        step = piece - last
+        # The sign goes to the lowest bit, so that a small step in either direction is short.
+        for value in (step << 1 if step >= 0 else (-step << 1) - 1, offset, length):
+            _add_varint(encoded, value)
+        last = piece
+    return bytes(encoded)
+
+
+def decode_spans(data: bytes) -> tuple[Span, ...]:
+    """Return the spans that `encode_spans` wrote.  Raises `Malformed` for other bytes."""
+    values = list(_read_varints(data))
+    if len(values) % 3:
+        raise Malformed("spans", "a span is cut off")
+    if len(values) > 3 * MAX_SPANS:
+        raise Malformed("spans", f"more than {MAX_SPANS} spans")
+    spans: list[Span] = []
+    piece = 0
+    for at in range(0, len(values), 3):
+        signed, offset, length = values[at : at + 3]
+        piece += (signed >> 1) if not signed & 1 else -((signed + 1) >> 1)
+        if not length:
+            raise Malformed("spans", "an empty span")
+        spans.append(Span(piece, offset, length))
+    return tuple(spans)
+
+
+def resolve_chain(
+    number: int, lists: Mapping[int, SpanList], resolved: Mapping[int, tuple[Span, ...]]
+) -> tuple[Span, ...]:
+    """Return all spans of a body, from its list and those that it builds on.
+
+    `resolved` holds the spans of lists that are known already.  Raises `Malformed` if a list is
+    missing, keeps more spans than its base has, or is part of a chain that is too long or a circle.
+    """
+    steps: list[SpanList] = []
+    at: int | None = number
+    while at is not None and at not in resolved:
+        step = lists.get(at)
+        if step is None:
+            raise Malformed("spans", f"list {at} is missing")
+        steps.append(step)
+        if len(steps) > MAX_CHAIN:
+            raise Malformed("spans", f"a chain of more than {MAX_CHAIN} lists")
+        at = step.base
+    spans: tuple[Span, ...] = resolved[at] if at is not None else ()
+    for step in reversed(steps):
+        if step.kept > len(spans):
+            raise Malformed("spans", f"{step.kept} spans kept of {len(spans)}")
+        spans = spans[: step.kept] + step.tail
+        if len(spans) > MAX_SPANS:
+            raise Malformed("spans", f"more than {MAX_SPANS} spans")
+    return spans
+
+
+def _add_varint(encoded: bytearray, value: int) -> None:
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+
+
+def _read_varints(data: bytes) -> Iterator[int]:
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte & 0x80:
+            if shift >= 7 * _MAX_VARINT_BYTES:
+                raise Malformed("spans", "a number is too long")
+            continue
+        yield value
+        value = shift = 0
+    if shift:
+        raise Malformed("spans", "a number is cut off")
