@@ -6,13 +6,19 @@ from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.zip_archive import unpack_archive
 from forum.verify import Report, verify_bundle
 from tests.verify.conversations import conversation, prompts
-from tests.verify.samples import TRUST, problems
+from tests.verify.go_verifier import go_verifier, verify_by_go
+from tests.verify.samples import TRUST, as_json, problems, stranger, verify_alone, without_wording
 from tests.verify.span_frauds import FRAUDS, forge
 
 
 def verify_both(data: bytes) -> Report:
-    """Verify with Forum."""
-    return verify_bundle(data, LEDGER_KINDS, TRUST)
+    """Verify with Forum and with the stand-alone file, which must say the same."""
+    report = verify_bundle(data, LEDGER_KINDS, TRUST)
+    stated = verify_alone(data, stranger(TRUST))
+    assert without_wording(stated) == without_wording(as_json(report))
+    if go_verifier():
+        assert without_wording(verify_by_go(data, stranger(TRUST))) == without_wording(stated)
+    return report
 
 
 def test_a_conversation_holds_and_is_stored_once() -> None:
