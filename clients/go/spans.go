@@ -146,7 +146,7 @@ func (s *sharedBodies) finish(inline, most int64) {
 	for number, piece := range s.pieces {
 		require(s.used[number] == int64(len(piece)), "a piece has bytes that no body uses")
 	}
-	const together = "its bodies have %d %s together, and at most %d are read: --max-bytes raises that"
+	const together = "its bodies have %d %s together, and at most %d are read; the limit can be raised (--max-bytes)"
 	require(s.bytes+inline <= most, together, s.bytes+inline, "bytes", most)
 	require(s.spans <= most/bytesPerSpan, together, s.spans, "spans", most/bytesPerSpan)
 }

@@ -118,8 +118,8 @@ class SpanTable:
         ):
             _require(
                 count <= most,
-                f"its bodies have {count} {unit} together, and at most {most} are read: "
-                "--max-bytes raises that",
+                f"its bodies have {count} {unit} together, and at most {most} are read; "
+                "the limit can be raised (--max-bytes)",
             )
 
     def base(self, place: Place) -> tuple[Place | None, int, int]:

@@ -1175,7 +1175,10 @@ class BundleSpans(NamedTuple):
 
 def read_spans(data: bytes) -> tuple[int, list[Any] | None, int, list[list[int]]]:
     """Parse a list of spans: the size of the body, the base, how much it keeps, what it adds."""
-    value = read_json(data)
+    try:
+        value = read_json(data)
+    except BundleRejected:
+        value = None
     formed = type(value) is dict and tuple(value) == ("size", "base", "kept", "spans")
     require(formed, NO_SPANS)
     size, base, kept, spans = value.values()
@@ -1234,8 +1237,8 @@ class SharedBodies:
         for count, most, unit in limits:
             require(
                 count <= most,
-                f"its bodies have {count} {unit} together, and at most {most} are read: "
-                "--max-bytes raises that",
+                f"its bodies have {count} {unit} together, and at most {most} are read; "
+                "the limit can be raised (--max-bytes)",
             )
         return total
 
@@ -1321,9 +1324,10 @@ class BundleContents:
         names = {"checkpoint", "manifest.json"}
         check_past_count(sum(bool(PAST_NOTE(name)) for name in self._archive.members))
         for name in self._archive.members:
-            names.update(self._take(name))
-        for name in self._archive.members.keys() | names:
-            require(name in self._archive.members, f"{name} is missing")
+            for needed in self._take(name):
+                require(needed in self._archive.members, f"{needed} is missing")
+                names.add(needed)
+        for name in self._archive.members:
             # Other files are enclosed for convenience and are not evidence.
             extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
             require(name in names or extra, "a file with an unknown name")
