@@ -40,6 +40,6 @@ def conversation(calls: int = 6, added: int = 900) -> bytes:
         world = World(Path(folder))
         try:
             converse(world, calls, added)
-            return world.bundle().encode(share=True)
+            return world.bundle().encode()
         finally:
             world.close()

@@ -48,7 +48,7 @@ def bundle_of(lists: Iterable[List], pieces: list[bytes]) -> bytes:
     newest = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root(view.size)), LOG)
     proofs = {n: TlogProof(n, tuple(prove_inclusion(view, n)), newest) for n in range(view.size)}
     files = unpack_archive(
-        Bundle(ORIGIN, "x", newest.encode(), dict(enumerate(entries)), proofs, {}).encode(share=True)
+        Bundle(ORIGIN, "x", newest.encode(), dict(enumerate(entries)), proofs, {}).encode()
     )
     files |= {f"pieces/{n:016}": piece for n, piece in enumerate(pieces)}
     for n, listed in enumerate(lists):

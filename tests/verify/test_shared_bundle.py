@@ -97,8 +97,8 @@ def test_a_redacted_body_leaves_no_bytes(tmp_path: Path) -> None:
     world.ledger.request_redaction(target, "text", "operator", RedactionReason.SECRET)
     world.settle()
     with world.store.snapshot() as reader:
-        assert b"to hide" in world.bundle().encode(share=True)
-        copy = make_copy(reader, LEDGER_KINDS, RUN, world.policy).encode(share=True)
+        assert b"to hide" in world.bundle().encode()
+        copy = make_copy(reader, LEDGER_KINDS, RUN, world.policy).encode()
     world.close()
     assert b"to hide" not in copy
     assert verify_both(copy).ok

@@ -22,6 +22,7 @@ from forum.ledger.ports import EntryReader, LogReader, Position
 from forum.ledger.redaction import redacted_bodies
 from forum.ledger.retention_holds import read_retention
 from forum.ledger.shared_bodies import SharedBodies
+from forum.ledger.span_files import NO_LIMIT
 
 _MAX_OPEN_COPIES = 64
 """The number of copies that a reader keeps in memory."""
@@ -149,4 +150,4 @@ class ArchiveLookup:
             raise errors.TamperDetected(
                 f"the archived copy of run {run} at {place}", "it does not have its recorded digest"
             )
-        return BundledRun(BundleReader(data), self._kinds)
+        return BundledRun(BundleReader(data, max_bytes=NO_LIMIT), self._kinds)

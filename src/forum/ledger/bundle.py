@@ -117,10 +117,11 @@ class Bundle(msgspec.Struct, frozen=True):
     extras: Mapping[str, bytes] = {}
     """Files enclosed for convenience, not as evidence: policy, verifier, instructions."""
 
-    def encode(self, *, share: bool = False) -> bytes:
+    def encode(self, *, share: bool = True) -> bytes:
         """Return the bundle as a zip archive with deterministic bytes.
 
-        With `share`, what bodies share is held once, and so is the checkpoint.
+        What bodies share is held once, and so is the checkpoint.  Without `share`, everything is
+        written out, as releases before this version did.
         """
         files = dict(self._shared_files() if share else self._whole_files())
         listing = _listing(files)

@@ -23,6 +23,9 @@ MAX_LISTED_BYTES = 16 << 20
 MAX_BODY_BYTES = 2 << 30
 """How many bytes all bodies of a bundle may have together, unless its reader raises it."""
 
+NO_LIMIT = (1 << 63) - 1
+"""For a file whose digest is on record: whoever wrote it knows what is in it."""
+
 BYTES_PER_SPAN = 512
 """All lists of a bundle may have one span for each so many bytes that all bodies may have."""
 

@@ -14,7 +14,6 @@ from forum.ledger.body import StoredBody
 from forum.ledger.bundle import BundleReader
 from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Position
-from forum.ledger.span_files import MAX_BODY_BYTES
 from forum.ledger.witness_records import WitnessRecords
 from forum.ledger.zip_archive import ByteSource
 from forum.runs.record_comparison import IndexedEntry
@@ -45,18 +44,16 @@ def verify_bundle(
     trust: Trust,
     progress: Progress = lambda _done, _all: None,
     find_bundle: FindBundle = lambda _run: None,
-    *,
-    max_bytes: int = MAX_BODY_BYTES,
 ) -> report.Report:
     """Check one bundle, and return the report; unreadable content is a finding, not an exception.
 
     The bundle is read piece by piece, never into memory as a whole. What its run says of another
     one, such as the accord of a panel, is compared with the bundle that `find_bundle` returns,
     which the caller has to check by itself. Nothing is hashed of a bundle whose bodies, put
-    together, have more than `max_bytes`.
+    together, have more than the reader wants.
     """
     try:
-        bundle = BundleReader(source, max_bytes=max_bytes)
+        bundle = BundleReader(source, max_bytes=trust.max_bytes)
         if foreign := trust.describe_foreign(bundle.origin, "bundle"):
             return report.foreign_report(bundle.origin, foreign)
         return _BundleAudit(bundle, kinds, trust, find_bundle).run(progress)
