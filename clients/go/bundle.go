@@ -104,19 +104,20 @@ func (a *archive) directory(start int) []byte {
 		out = le.AppendUint64(out, uint64(start+size))
 		out = le.AppendUint32(out, 1)
 	}
-	least := func(n, most int) int {
-		if n < most {
-			return n
-		}
-		return most
-	}
 	out = append(out, "PK\x05\x06\x00\x00\x00\x00"...)
 	for range []int{0, 1} {
-		out = le.AppendUint16(out, uint16(least(count, 0xffff)))
+		out = le.AppendUint16(out, uint16(least(int64(count), 0xffff)))
 	}
-	out = le.AppendUint32(out, uint32(least(size, maxBytes)))
-	out = le.AppendUint32(out, uint32(least(start, maxBytes)))
+	out = le.AppendUint32(out, uint32(least(int64(size), maxBytes)))
+	out = le.AppendUint32(out, uint32(least(int64(start), maxBytes)))
 	return append(out, 0, 0)
+}
+
+func least(n, most int64) int64 {
+	if n < most {
+		return n
+	}
+	return most
 }
 
 func (a *archive) has(name string) bool { _, ok := a.members[name]; return ok }
@@ -160,11 +161,15 @@ type bundle struct {
 	bodyOrder   []bodyPlace
 	bodies      map[bodyPlace]bool
 	past        []pastCheckpoint
+	version     int
+	shared      *sharedBodies
 }
 
 var (
 	entryFile = regexp.MustCompile(`^entries/([0-9]{16})\.json$`).FindStringSubmatch
 	bodyFile  = regexp.MustCompile(`^bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})$`).FindStringSubmatch
+	listFile  = regexp.MustCompile(`^spans/([0-9]{16})/([a-z][a-z0-9._-]{0,31})$`).FindStringSubmatch
+	pieceFile = regexp.MustCompile(`^pieces/[0-9]{16}$`).MatchString
 	pastFile  = regexp.MustCompile(`^past/([0-9]{16})\.note$`).FindStringSubmatch
 	extraFile = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`).MatchString
 )
@@ -174,25 +179,34 @@ func readIndex(digits string) int64 {
 	return index
 }
 
-func readBundle(data []byte) *bundle {
+func readBundle(data []byte, mostBytes int64) *bundle {
 	b := &bundle{archive: readArchive(data), bodies: map[bodyPlace]bool{}}
 	b.readManifest()
 	b.checkpoint = b.archive.read("checkpoint")
 	expected := map[string]bool{"checkpoint": true, "manifest.json": true}
-	past := []string{}
+	past, pieces, lists := []string{}, []string{}, []bodyPlace{}
 	for _, name := range b.archive.names {
 		if found := entryFile(name); found != nil {
 			b.entries = append(b.entries, readIndex(found[1]))
-			expected[name], expected["proofs/"+found[1]+".tlog-proof"] = true, true
+			expected[name], expected[b.proofFile(found[1])] = true, true
 		} else if found := bodyFile(name); found != nil {
-			place := bodyPlace{readIndex(found[1]), found[2]}
-			b.bodyOrder, b.bodies[place] = append(b.bodyOrder, place), true
+			b.takeBody(bodyPlace{readIndex(found[1]), found[2]})
 			expected[name], expected["salts/"+name[7:]] = true, true
+		} else if found := listFile(name); found != nil && b.version == 3 {
+			place := bodyPlace{readIndex(found[1]), found[2]}
+			b.takeBody(place)
+			lists = append(lists, place)
+			expected[name], expected["salts/"+name[6:]] = true, true
+		} else if pieceFile(name) && b.version == 3 {
+			// They are numbered without a gap.
+			expected[name], expected[fmt.Sprintf("pieces/%016d", len(pieces))] = true, true
+			pieces = append(pieces, name)
 		} else if found := pastFile(name); found != nil {
 			past = append(past, found[1])
 			expected[name], expected["past/"+found[1]+".consistency"] = true, true
 		}
 	}
+	sortPlaces(b.bodyOrder)
 	require(len(past) <= maxPast, "%d earlier checkpoints; at most %d are read", len(past), maxPast)
 	for _, size := range past {
 		b.past = append(b.past, readPast(b.archive, size))
@@ -204,7 +218,22 @@ func readBundle(data []byte) *bundle {
 		// Other files are enclosed for convenience and are not evidence.
 		require(expected[name] || extraFile(name), "a file with an unknown name")
 	}
+	if b.version == 3 {
+		b.readLists(lists, pieces, mostBytes)
+	}
 	return b
+}
+
+func (b *bundle) takeBody(place bodyPlace) {
+	require(!b.bodies[place], "body '%s' of entry %d is there twice", place.name, place.index)
+	b.bodyOrder, b.bodies[place] = append(b.bodyOrder, place), true
+}
+
+func (b *bundle) proofFile(digits string) string {
+	if b.version == 3 {
+		return "proofs/" + digits + ".inclusion"
+	}
+	return "proofs/" + digits + ".tlog-proof"
 }
 
 // readManifest takes origin and run from the manifest, which must list exactly the other files.
@@ -222,22 +251,29 @@ func (b *bundle) readManifest() {
 			files = append(files, fmt.Sprintf(`[%s,%d,"%s"]`, writeString(name), m.size, m.digest))
 		}
 	}
-	version := 1
-	if b.archive.wide {
-		version = 2
+	b.version = 1
+	if manifest.get("v") == "forum/bundle/3" {
+		b.version = 3 // in an archive of either form
+	} else if b.archive.wide {
+		b.version = 2
 	}
 	expected := fmt.Sprintf(`{"v":"forum/bundle/%d","origin":%s,"run":%s,"files":[%s]}`,
-		version, writeString(origin), writeString(run), strings.Join(files, ","))
+		b.version, writeString(origin), writeString(run), strings.Join(files, ","))
 	require(expected == string(data), "the files are not those that the manifest lists")
 	b.origin, b.run = origin, run
 }
 
 func readPast(a *archive, digits string) pastCheckpoint {
-	note, lines := a.read("past/"+digits+".note"), strings.Split(readUTF8(a.read("past/"+digits+".consistency")), "\n")
-	require(lines[len(lines)-1] == "", "the consistency proof ends within a line")
+	note, nodes := a.read("past/"+digits+".note"), readHashLines(a.read("past/"+digits+".consistency"))
 	same := readCheckpoint(readNote(note).text).size == readIndex(digits)
 	require(same, "an earlier checkpoint has another size than its file name")
-	return pastCheckpoint{note, readHashes(lines[:len(lines)-1])}
+	return pastCheckpoint{note, nodes}
+}
+
+func readHashLines(data []byte) []hash {
+	lines := strings.Split(readUTF8(data), "\n")
+	require(lines[len(lines)-1] == "", "a proof ends within a line")
+	return readHashes(lines[:len(lines)-1])
 }
 
 func readHashes(lines []string) []hash {
@@ -251,7 +287,13 @@ func readHashes(lines []string) []hash {
 // entry returns an entry with its proof.
 func (b *bundle) entry(index int64) ([]byte, proof) {
 	data := b.archive.read(fmt.Sprintf("entries/%016d.json", index))
-	return data, readProof(b.archive.read(fmt.Sprintf("proofs/%016d.tlog-proof", index)))
+	file := b.archive.read(b.proofFile(fmt.Sprintf("%016d", index)))
+	if b.version != 3 {
+		return data, readProof(file)
+	}
+	nodes := readHashLines(file)
+	require(len(nodes) <= 63, "the proof file has more than 63 hashes")
+	return data, proof{index, nodes, b.checkpoint}
 }
 
 // readProof parses a proof file.  No signature covers the optional extra line, which is ignored.
@@ -270,17 +312,39 @@ func readProof(data []byte) proof {
 	return proof{readDecimal(lines[0][6:]), readHashes(lines[1:]), note}
 }
 
+// body returns a body as a whole; one in spans is bounded.
 func (b *bundle) body(place bodyPlace) []byte {
+	if b.shared != nil && b.shared.lists[place] != nil {
+		return b.shared.join(b.shared.lists[place])
+	}
 	return b.archive.read(fmt.Sprintf("bodies/%016d/%s", place.index, place.name))
 }
 
 func (b *bundle) hasMatchingBody(place bodyPlace, c commitment) bool {
-	salt, content := b.archive.read(fmt.Sprintf("salts/%016d/%s", place.index, place.name)), b.body(place)
+	salt := b.archive.read(fmt.Sprintf("salts/%016d/%s", place.index, place.name))
+	var listed *spanList
+	if b.shared != nil {
+		listed = b.shared.lists[place]
+	}
+	size, content := int64(0), []byte(nil)
+	if listed != nil {
+		size = listed.size
+	} else {
+		content = b.body(place)
+		size = int64(len(content))
+	}
+	if len(salt) != 32 || size != c.size {
+		return false
+	}
 	digest := sha256.New()
 	digest.Write(append([]byte("forum/body/1\x00"), salt...))
-	digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(content))))
-	digest.Write(content)
-	return len(salt) == 32 && int64(len(content)) == c.size && hex.EncodeToString(digest.Sum(nil)) == c.h
+	digest.Write(binary.BigEndian.AppendUint64(nil, uint64(size)))
+	if listed != nil {
+		b.shared.writeTo(digest, listed)
+	} else {
+		digest.Write(content)
+	}
+	return hex.EncodeToString(digest.Sum(nil)) == c.h
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -1,6 +1,7 @@
 // Forum-verify checks an evidence bundle of Forum: one run of a transparency log.
 //
 //	forum-verify FILE --policy TRUSTFILE [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
+//	             [--max-bytes N]
 //
 // It is one program without dependencies, written from docs/spec/entry.md and bundle.md, and says
 // what verify.py says.  Each of three claims holds, fails, or was not checked: the bundle is intact,
@@ -23,12 +24,13 @@ import (
 	"unicode/utf16"
 )
 
-const usage = "usage: forum-verify FILE [--policy TRUSTFILE] [--key VKEY ...] [--seen CHECKPOINT ...] [--json]"
+const usage = "usage: forum-verify FILE [--policy TRUSTFILE] [--key VKEY ...] [--seen CHECKPOINT ...] [--json] [--max-bytes N]"
 
 type arguments struct {
 	file, policy string
 	keys, seen   []string
 	asJSON       bool
+	maxBytes     string
 }
 
 func main() {
@@ -97,6 +99,8 @@ func readArguments(words []string) (arguments, error) {
 			args.keys = append(args.keys, value)
 		case "seen":
 			args.seen = append(args.seen, value)
+		case "max-bytes":
+			args.maxBytes = value
 		default:
 			return args, fmt.Errorf("unknown option %s", words[i])
 		}
@@ -118,6 +122,10 @@ func readInput(args arguments) (trust, []byte, error) {
 		}
 		for _, path := range args.seen {
 			t.seen = append(t.seen, readFile(path))
+		}
+		t.maxBytes = maxBodyBytes
+		if args.maxBytes != "" {
+			t.maxBytes = readDecimal(args.maxBytes)
 		}
 	})
 	if err != nil {

@@ -182,6 +182,8 @@ type trust struct {
 	keys   []key
 	policy *policy
 	seen   [][]byte
+	// maxBytes is how many bytes the bodies of a file may have together.
+	maxBytes int64
 }
 
 func (t trust) pinned() []key {
@@ -227,7 +229,7 @@ func (t trust) describeForeign(origin string) string {
 func verifyBundle(data []byte, t trust) *report {
 	var r *report
 	err := attempt(func() {
-		b := readBundle(data)
+		b := readBundle(data, t.maxBytes)
 		if sentence := t.describeForeign(b.origin); sentence != "" {
 			r = foreignReport(b.origin, sentence)
 			return

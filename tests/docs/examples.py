@@ -13,6 +13,7 @@ from pathlib import Path
 from forum.ledger.zip_archive import unpack_archive
 from forum.tlog import hash_leaf
 from tests.docs.deliberated import deliberation_examples
+from tests.verify.conversations import conversation
 from tests.verify.samples import (
     LOG,
     POLICY,
@@ -35,6 +36,7 @@ def examples() -> dict[str, str]:
         bundle = make_bundle(Path(folder))
     files = unpack_archive(bundle)
     report = standalone.verify(bundle, stranger(TRUST))
+    shared = unpack_archive(conversation(4, 600))
     first = min(files)
     directory = sum(30 + len(name) + len(data) for name, data in files.items())
     made = {
@@ -53,7 +55,13 @@ def examples() -> dict[str, str]:
         "end": _hex(bundle[-22:]),
         "manifest-begin": files["manifest.json"][:230].decode() + "...",
         "checkpoint": files["checkpoint"].decode(),
-        "proof": files[f"proofs/{ANSWER}.tlog-proof"].decode(),
+        "proof": files[f"proofs/{ANSWER}.inclusion"].decode(),
+        "pieces": "\n".join(
+            f"{len(data):>5}  {name}" for name, data in shared.items() if name.startswith("pieces/")
+        ),
+        "lists": "\n".join(
+            f"{name}\n{data.decode()}" for name, data in shared.items() if name.startswith("spans/")
+        ),
         "consistency": files[f"past/{8:016}.consistency"].decode(),
         "answers": "\n".join(
             f"{claim:<12} {report[claim]['state']:<6} {report[claim]['reason']}"

@@ -43,6 +43,7 @@ def verify_by_go(data: bytes, trust: Any) -> dict[str, Any]:  # noqa: ANN401  of
     assert program is not None
     with tempfile.TemporaryDirectory() as folder:
         command = [str(program), "--json", *(f"--key={vkey(key)}" for key in trust.keys)]
+        command.append(f"--max-bytes={trust.max_bytes}")
         files = {"--policy": [trust.policy.text] if trust.policy else [], "--seen": trust.seen}
         for option, contents in files.items():
             for number, content in enumerate(contents):

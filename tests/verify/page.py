@@ -75,6 +75,7 @@ class PageVerifier:
             policy=encode(trust.policy.text) if trust.policy else None,
             seen=[encode(note) for note in trust.seen],
             maxFiles=max_files,
+            maxBytes=trust.max_bytes,
             draws=draws,
         )
         return document

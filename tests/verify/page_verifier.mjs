@@ -39,13 +39,14 @@ function load(maxFiles) {
 const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
 
 const ACTIONS = {
-  verify({ bundle, keys, policy, seen, maxFiles, draws }) {
+  verify({ bundle, keys, policy, seen, maxFiles, maxBytes, draws }) {
     const v = load(maxFiles);
     const data = bytes(bundle);
     const trust = {
       keys: keys.map(v.readKey),
       policy: policy === null ? null : new v.Policy(bytes(policy)),
       seen: seen.map(bytes),
+      maxBytes,
     };
     const started = process.cpuUsage();
     const checked = v.isPack(data) ? v.verifyPack(data, trust, v.KINDS) : null;

@@ -20,6 +20,7 @@ from forum.ledger.bundle import Bundle, gather_bundle
 from forum.ledger.kinds import LEDGER_KINDS, JoinFacts, NoteFacts, Outcome, RedactionReason
 from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.span_files import MAX_BODY_BYTES
 from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.stores.sqlite import SqliteStore
@@ -147,12 +148,12 @@ def write_story(world: World) -> None:
     world.settle()
 
 
-def make_bundle(folder: Path, verifier: bytes = b"# verify.py\n") -> bytes:
-    """Return the bundle that most tests alter."""
+def make_bundle(folder: Path, verifier: bytes = b"# verify.py\n", *, share: bool = True) -> bytes:
+    """Return the bundle that most tests alter; without `share`, as earlier releases wrote it."""
     world = World(folder)
     try:
         write_story(world)
-        return world.bundle(verifier=verifier).encode()
+        return world.bundle(verifier=verifier).encode(share=share)
     finally:
         world.close()
 
@@ -223,10 +224,16 @@ def without_wording(report: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def verify_both(data: bytes, trust: Trust = TRUST, other: object = None) -> Report:
+def verify_both(
+    data: bytes,
+    trust: Trust = TRUST,
+    other: Any = None,  # noqa: ANN401  of the stand-alone module
+    max_bytes: int = MAX_BODY_BYTES,
+) -> Report:
     """Verify with Forum and with the stand-alone file, which must say the same."""
-    report = verify_bundle(data, LEDGER_KINDS, trust)
-    stated = standalone.verify(data, other or stranger(trust))
+    report = verify_bundle(data, LEDGER_KINDS, msgspec.structs.replace(trust, max_bytes=max_bytes))
+    whom = other or stranger(trust)
+    stated = standalone.verify(data, whom._replace(max_bytes=max_bytes))
     assert without_wording(stated) == without_wording(as_json(report))
     return report
 

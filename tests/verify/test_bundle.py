@@ -1,5 +1,6 @@
 """A bundle in the hands of a forger, read by Forum and by the stand-alone verifier alike."""
 
+import re
 import zipfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -64,10 +65,10 @@ HOLDS, FAILS = State.HOLDS, State.FAILS
 NOT_CHECKED = State.NOT_CHECKED
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return a bundle that verifies."""
-    return make_bundle(tmp_path_factory.mktemp("genuine"))
+@pytest.fixture(scope="module", params=[True, False], ids=["version 3", "version 1"])
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a bundle that verifies, as it is written now and by earlier releases."""
+    return make_bundle(tmp_path_factory.mktemp("genuine"), share=request.param)
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_a_genuine_bundle_holds(bundle: bytes) -> None:
 
 def test_a_bundle_is_deterministic(bundle: bytes, tmp_path: Path) -> None:
     """The same ledger gives the same bytes, so that two copies can be compared by digest."""
-    assert make_bundle(tmp_path) == bundle
+    assert make_bundle(tmp_path, share=b'"v":"forum/bundle/3"' in bundle) == bundle
 
 
 def test_any_program_can_open_a_bundle(bundle: bytes) -> None:
@@ -571,6 +572,9 @@ def test_what_comes_after_a_close(world: World) -> None:
         "entries/1.json",
         "entries/0000000000000001.txt",
         "proofs/0000000000000001.tlog-proof",
+        "proofs/0000000000000001.inclusion",
+        "spans/0000000000000003/other",
+        "pieces/0000000000000001",
         "salts/0000000000000003/other",
         "past/0000000000000005.consistency",
         "nul\0",
@@ -640,7 +644,7 @@ def test_a_manifest_that_is_written_differently(bundle: bytes) -> None:
     line = files["manifest.json"]
     for other in (
         line.replace(b",", b", ", 1),
-        line.replace(b'"v":"forum/bundle/1",', b"", 1),
+        re.sub(rb'"v":"forum/bundle/[13]",', b"", line, count=1),
         line.replace(b'{"v"', b'{"w":1,"v"', 1),
         line.replace(b'"run":"', b'"run":"\\u0030', 1),
         line.replace(b'"run":"', b'"run":["', 1).replace(b'","files', b'"],"files', 1),
@@ -740,9 +744,9 @@ def test_a_past_by_another_key(bundle: bytes) -> None:
     assert problems(report) == {"signature-rejected"}
 
 
-def test_a_proof_of_another_entry(bundle: bytes) -> None:
-    """A proof counts for the entry beside which it stands, and for this checkpoint."""
-    files = unpack_archive(bundle)
+def test_a_proof_of_another_entry(tmp_path: Path) -> None:
+    """In version 1, a proof counts for the entry that it names, and for this checkpoint."""
+    files = unpack_archive(make_bundle(tmp_path, share=False))
     text, two = (f"proofs/000000000000000{n}.tlog-proof" for n in (2, 3))
     swapped = verify_both(seal(files | {text: files[two], two: files[text]}))
     proof = TlogProof.parse(files[text])
@@ -836,9 +840,9 @@ def test_a_list_of_strands_that_is_none(world: World, content: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def flips(bundle: bytes) -> Flips:
+def flips(tmp_path_factory: pytest.TempPathFactory) -> Flips:
     """Return all bits of the bundle."""
-    return Flips(bundle)
+    return Flips(make_bundle(tmp_path_factory.mktemp("flipped")))
 
 
 EVIDENCE = ("manifest.json", "checkpoint", "proofs/")

@@ -43,6 +43,7 @@ from tests.conftest import IN_CI
 from tests.features.evidence.packs import Audited, Files, Recorded, forge, make, period
 from tests.tlog.trees import view_in_memory
 from tests.verify.go_verifier import go_verifier, verify_by_go
+from tests.verify.hostile_spans import HOSTILE
 from tests.verify.page import page_verifier
 from tests.verify.samples import (
     LOG,
@@ -251,6 +252,7 @@ BUNDLES: dict[str, Callable[[], bytes]] = {
         f"recorded lines {name}": partial(many_recorded_lines, line(POLICY.witness_keys[0]))
         for name, line in JUNK.items()
     },
+    **HOSTILE,
     "69 notes, each with 64 valid signatures of the trusted key": many_signed_notes,
 }
 

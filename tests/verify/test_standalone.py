@@ -48,6 +48,7 @@ from tests.verify.samples import (
 )
 
 ALLOWED = {
+    "array",
     *("__future__", "argparse", "base64", "collections.abc", "datetime", "functools", "hashlib"),
     *("json", "re", "struct", "sys", "typing", "zlib"),
 }

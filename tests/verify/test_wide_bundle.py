@@ -42,7 +42,7 @@ def few_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def bundle(tmp_path: Path, few_files: None) -> bytes:
     """Return the bundle that most tests alter, in a wide archive."""
-    return make_bundle(tmp_path)
+    return make_bundle(tmp_path, share=False)
 
 
 def test_a_wide_bundle_says_so_and_holds(bundle: bytes) -> None:

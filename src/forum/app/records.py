@@ -19,6 +19,7 @@ from forum.ledger.log import (
     LocatedEntry,
     check_body,
 )
+from forum.ledger.span_files import NO_LIMIT
 from forum.runs import run_fold
 from forum.runs.claims import ActionClaim, read_claims
 from forum.runs.conversation.titles import make_title
@@ -177,7 +178,8 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
     from forum.stores.state_files import FileByteSource
 
     with path.open("rb") as file:
-        bundle = BundleReader(FileByteSource(file.fileno()))
+        # Bodies are read one by one here, and each is bounded.
+        bundle = BundleReader(FileByteSource(file.fileno()), max_bytes=NO_LIMIT)
         named = set(bundle.bodies)
 
         def read(located: LocatedEntry, name: str) -> bytes | None:

@@ -21,6 +21,8 @@ from forum.ledger.log import find_index
 from forum.ledger.ports import EntryReader, LogReader, Position
 from forum.ledger.redaction import redacted_bodies
 from forum.ledger.retention_holds import read_retention
+from forum.ledger.shared_bodies import SharedBodies
+from forum.ledger.span_files import NO_LIMIT
 
 _MAX_OPEN_COPIES = 64
 """The number of copies that a reader keeps in memory."""
@@ -60,7 +62,10 @@ def make_copy(reader: LogReader, kinds: Kinds, run: str, policy: tlog.WitnessPol
     if not read_retention(reader, kinds).is_held(run):
         named = (body for e in bundle.entries.values() for body in redacted_bodies(kinds.read(e)))
         redacted = {(ids[body.entry], body.name) for body in named if body.entry in ids}
-    bodies = {place: body for place, body in bundle.bodies.items() if place not in redacted}
+    bodies = bundle.bodies
+    if redacted.intersection(bodies):
+        # Anew: what only a redacted body holds must not remain in a piece.
+        bodies = SharedBodies((p, bodies[p]) for p in sorted(bodies) if p not in redacted)
     return replace(bundle, bodies=bodies, extras={})
 
 
@@ -145,4 +150,4 @@ class ArchiveLookup:
             raise errors.TamperDetected(
                 f"the archived copy of run {run} at {place}", "it does not have its recorded digest"
             )
-        return BundledRun(BundleReader(data), self._kinds)
+        return BundledRun(BundleReader(data, max_bytes=NO_LIMIT), self._kinds)

@@ -77,10 +77,12 @@ class StoredBody(msgspec.Struct, frozen=True):
     read: Callable[[], Iterable[bytes]]
     archived: bool = False
     """Whether it comes from an archive and is not stored in the database."""
+    size: int | None = None
+    """The number of bytes, if it is known before they are read."""
 
     def matches(self, commitment: Commitment) -> bool:
         """Return whether this is the body that an entry committed to."""
-        if len(self.salt) != SALT_SIZE:
+        if len(self.salt) != SALT_SIZE or self.size not in (None, commitment.size):
             return False
         measured = _CountedChunks(self.read())
         digest = compute_commitment(self.salt, commitment.size, measured)

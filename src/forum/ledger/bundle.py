@@ -4,6 +4,9 @@ It holds the entries of the run and those they refer to, a proof for each, the c
 cosignatures, earlier checkpoints with proofs that this one continues them, disclosed bodies with
 their salts, and a verifier.  Keys, policy and verifier are enclosed for convenience only: a forger
 would enclose forged ones.  The same contents always give the same bytes.  See docs/spec/bundle.md.
+
+Three versions are read.  Version 3 holds once what bodies share, and the checkpoint once; 1 and 2
+write everything out, and differ in the form of their archive only.
 """
 
 import re
@@ -11,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,14 +25,19 @@ from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, is_label, leaf_of, peek_kind
 from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
 from forum.ledger.kinds import HoldAct, Kinds, RunOpenFacts
+from forum.ledger.listed_bodies import ListedBodies
 from forum.ledger.ports import BodyReader, EntryReader, LogReader, TreeReader
 from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
 from forum.ledger.retention_holds import RETENTION_STRAND
+from forum.ledger.shared_bodies import SaltedBody, SharedBodies
+from forum.ledger.span_files import MAX_BODY_BYTES, Place, read_span_file
 from forum.ledger.witness_records import find_records
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
 """The format of a bundle whose archive needs ZIP64; the files in it are the same."""
+SPAN_FORMAT: Literal["forum/bundle/3"] = "forum/bundle/3"
+"""The format of a bundle whose bodies share bytes, in an archive of either form."""
 
 MAX_PAST = 69
 """How many earlier checkpoints are read: one for each of 64 hand-overs, and five of the run."""
@@ -39,11 +47,15 @@ PACK_END = "log/end.note"
 _MANIFEST = "manifest.json"
 _ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
 _BODY = re.compile(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
+_LIST = re.compile(r"spans/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
+_PIECE = re.compile(r"pieces/([0-9]{16})").fullmatch
 _PAST = re.compile(r"past/([0-9]{16})\.note").fullmatch
 # Names of extra files have no slash: an extra file cannot be mistaken for evidence, and cannot be
 # extracted outside the target folder.
 _EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 
+_MAX_PROOF_LINES = 63
+_PAGE_BODIES = 64
 
 README = """\
 An evidence bundle of Forum: one run, as a transparency log recorded it.
@@ -68,7 +80,7 @@ class BundleFileLine(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The list of files in a bundle.  It detects accidental damage; the proofs detect forgery."""
 
-    v: Literal["forum/bundle/1", "forum/bundle/2"]
+    v: Literal["forum/bundle/1", "forum/bundle/2", "forum/bundle/3"]
     origin: str
     run: str
     files: msgspec.Raw
@@ -82,6 +94,15 @@ class PastCheckpoint(msgspec.Struct, frozen=True):
     proof: tuple[tlog.Hash, ...]
 
 
+class EntryProof(NamedTuple):
+    """The inclusion proof of an entry in a bundle, and the checkpoint that it leads to."""
+
+    entry: int
+    """The index of the entry."""
+    hashes: tuple[tlog.Hash, ...]
+    note: bytes
+
+
 class Bundle(msgspec.Struct, frozen=True):
     """The contents of a bundle, not yet verified."""
 
@@ -90,36 +111,59 @@ class Bundle(msgspec.Struct, frozen=True):
     checkpoint: bytes
     entries: Mapping[int, bytes]
     proofs: Mapping[int, tlog.TlogProof]
-    bodies: Mapping[tuple[int, str], tuple[bytes, bytes]]
+    bodies: Mapping[Place, SaltedBody]
     """Salt and content, by the index of the entry and the name of the body."""
     past: tuple[PastCheckpoint, ...] = ()
     extras: Mapping[str, bytes] = {}
     """Files enclosed for convenience, not as evidence: policy, verifier, instructions."""
 
-    def encode(self) -> bytes:
-        """Return the bundle as a zip archive with deterministic bytes."""
-        files = dict(self._files())
-        manifest = BundleManifest(FORMAT, self.origin, self.run, _listing(files))
+    def encode(self, *, share: bool = True) -> bytes:
+        """Return the bundle as a zip archive with deterministic bytes.
+
+        What bodies share is held once, and so is the checkpoint.  Without `share`, everything is
+        written out, as releases before this version did.
+        """
+        files = dict(self._shared_files() if share else self._whole_files())
+        listing = _listing(files)
+        manifest = BundleManifest(SPAN_FORMAT if share else FORMAT, self.origin, self.run, listing)
         line = msgspec.json.encode(manifest)
         sizes = [(name, len(data)) for name, data in files.items()]
-        if zip_archive.is_wide([*sizes, (_MANIFEST, len(line))]):
+        if not share and zip_archive.is_wide([*sizes, (_MANIFEST, len(line))]):
             line = msgspec.json.encode(replace(manifest, v=WIDE_FORMAT))
         return zip_archive.pack_archive({**files, _MANIFEST: line})
 
-    def _files(self) -> Iterator[tuple[str, bytes]]:
-        yield "checkpoint", self.checkpoint
-        for index, data in self.entries.items():
-            yield f"entries/{index:016}.json", data
+    def _whole_files(self) -> Iterator[tuple[str, bytes]]:
+        for index in self.entries:
             yield f"proofs/{index:016}.tlog-proof", self.proofs[index].encode()
         for (index, name), (salt, content) in self.bodies.items():
             yield f"bodies/{index:016}/{name}", content
             yield f"salts/{index:016}/{name}", salt
+        yield from self._common_files()
+
+    def _shared_files(self) -> Iterator[tuple[str, bytes]]:
+        for index in self.entries:
+            yield f"proofs/{index:016}.inclusion", _write_hashes(self.proofs[index].hashes)
+        bodies = self.bodies
+        if not isinstance(bodies, SharedBodies):
+            bodies = SharedBodies(sorted(bodies.items()))
+        yield from bodies.files()
+        for (index, name), salt in bodies.salts():
+            yield f"salts/{index:016}/{name}", salt
+        yield from self._common_files()
+
+    def _common_files(self) -> Iterator[tuple[str, bytes]]:
+        yield "checkpoint", self.checkpoint
+        for index, data in self.entries.items():
+            yield f"entries/{index:016}.json", data
         for earlier in self.past:
             size = tlog.parse_checkpoint(earlier.note).size
             yield f"past/{size:016}.note", earlier.note
-            lines = "".join(f"{node.base64()}\n" for node in earlier.proof)
-            yield f"past/{size:016}.consistency", lines.encode()
+            yield f"past/{size:016}.consistency", _write_hashes(earlier.proof)
         yield from self.extras.items()
+
+
+def _write_hashes(hashes: Iterable[tlog.Hash]) -> bytes:
+    return "".join(f"{node.base64()}\n" for node in hashes).encode()
 
 
 def _listing(files: Mapping[str, bytes]) -> msgspec.Raw:
@@ -134,40 +178,72 @@ class BundleReader:
     """A well-formed bundle, not yet verified, whose files are read on demand.
 
     Raises `Malformed` for anything not in its canonical form, on opening or when a file is read.
+    Bodies in spans are refused on opening, before any of them is put together.
     """
 
-    def __init__(self, source: zip_archive.ByteSource) -> None:
+    def __init__(self, source: zip_archive.ByteSource, *, max_bytes: int = MAX_BODY_BYTES) -> None:
+        """Open a bundle; one of version 3 whose bodies have more than `max_bytes` is refused."""
         self._archive = zip_archive.Archive(source)
         manifest = self._read_manifest()
         self.origin, self.run = manifest.origin, manifest.run
+        self._shares = manifest.v == SPAN_FORMAT
         names = [name for name in self._archive.members if name != _MANIFEST]
         self.indexes = [int(m[1]) for m in map(_ENTRY, names) if m]
         """The indexes of the entries, in ascending order."""
-        self.bodies = [(int(m[1]), m[2]) for m in map(_BODY, names) if m]
-        """The entry index and the name of each body."""
+        self._whole = {(int(m[1]), m[2]) for m in map(_BODY, names) if m}
         self._sizes = [m[1] for m in map(_PAST, names) if m]
-        self._check_names()
+        listed = [(int(m[1]), m[2]) for m in map(_LIST, names) if m] if self._shares else []
+        self.bodies = sorted([*self._whole, *listed])
+        """The entry index and the name of each body."""
+        pieces = [name for name in names if _PIECE(name)] if self._shares else []
+        self._check_names(pieces)
         check_past_count(len(self._sizes))
         self.checkpoint = self._archive.read("checkpoint")
         self.past = tuple(map(self._read_past, self._sizes))
+        self._listed = ListedBodies(self._archive, pieces)
+        if self._shares:
+            self._read_lists(listed, max_bytes)
 
     def entry(self, index: int) -> bytes:
         """Return the bytes of an entry."""
         return self._archive.read(f"entries/{index:016}.json")
 
-    def proof(self, index: int) -> tlog.TlogProof:
+    def proof(self, index: int) -> EntryProof:
         """Return the inclusion proof of an entry."""
+        if self._shares:
+            hashes = _read_hash_lines(self._archive.read(f"proofs/{index:016}.inclusion"))
+            if len(hashes) > _MAX_PROOF_LINES:
+                raise errors.Malformed("bundle", f"the proof of entry {index} is too long")
+            return EntryProof(index, hashes, self.checkpoint)
         data = self._archive.read(f"proofs/{index:016}.tlog-proof")
         proof = tlog.TlogProof.parse(data)
         if proof.encode() != data:
             raise errors.Malformed("bundle", f"the proof of entry {index} is not in canonical form")
-        return proof
+        return EntryProof(proof.index, proof.hashes, proof.note.encode())
 
     def body(self, index: int, name: str) -> StoredBody:
         """Return a body, whose content is read in chunks."""
         place = f"{index:016}/{name}"
         salt = self._archive.read(f"salts/{place}")
+        if (index, name) not in self._whole:
+            size = self._listed.table.size((index, name))
+            return StoredBody(salt, lambda: self._listed.chunks((index, name)), size=size)
         return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
+
+    @property
+    def body_bytes(self) -> int:
+        """The number of bytes of all bodies together, if what they share is held once."""
+        return self._listed.table.body_bytes
+
+    def _read_lists(self, places: list[Place], max_bytes: int) -> None:
+        """Check every list, and what all bodies have together."""
+        table, members = self._listed.table, self._archive.members
+        for index, name in places:
+            data = self._archive.read(f"spans/{index:016}/{name}")
+            table.add((index, name), read_span_file(data))
+        inline = sum(members[f"bodies/{index:016}/{name}"].size for index, name in self._whole)
+        table.finish(inline, max_bytes)
+        tlog.Note.parse(self.checkpoint)
 
     def _read_manifest(self) -> BundleManifest:
         """Return the manifest.  Raises `Malformed` unless it lists exactly the other files."""
@@ -180,7 +256,8 @@ class BundleReader:
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise errors.Malformed("bundle", f"no readable manifest: {error}") from None
         wide = manifest.v == WIDE_FORMAT
-        same = wide == self._archive.is_wide and msgspec.json.encode(manifest) == data
+        fits = manifest.v == SPAN_FORMAT or wide == self._archive.is_wide
+        same = fits and msgspec.json.encode(manifest) == data
         if not same or not self._is_listing(bytes(manifest.files)):
             raise errors.Malformed(
                 "bundle", "altered: its files are not those that its manifest lists"
@@ -205,15 +282,18 @@ class BundleReader:
             at += 1 + len(line)
         return listed[at:] == (b"]" if at else b"[]")
 
-    def _check_names(self) -> None:
+    def _check_names(self, pieces: list[str]) -> None:
         """Raise `Malformed` if a file of the bundle is missing, or for a file of no known kind."""
         expected = {"checkpoint", _MANIFEST}
+        suffix = "inclusion" if self._shares else "tlog-proof"
         for index in self.indexes:
-            expected |= {f"entries/{index:016}.json", f"proofs/{index:016}.tlog-proof"}
+            expected |= {f"entries/{index:016}.json", f"proofs/{index:016}.{suffix}"}
         for index, name in self.bodies:
-            expected |= {f"bodies/{index:016}/{name}", f"salts/{index:016}/{name}"}
+            folder = "bodies" if (index, name) in self._whole else "spans"
+            expected |= {f"{folder}/{index:016}/{name}", f"salts/{index:016}/{name}"}
         for size in self._sizes:
             expected |= {f"past/{size}.note", f"past/{size}.consistency"}
+        expected.update(f"pieces/{number:016}" for number in range(len(pieces)))
         if missing := expected.difference(self._archive.members):
             raise errors.Malformed("bundle", f"{min(missing)} is missing")
         if not all(map(_EXTRA, self._archive.members.keys() - expected)):
@@ -221,10 +301,8 @@ class BundleReader:
 
     def _read_past(self, size: str) -> PastCheckpoint:
         note = self._archive.read(f"past/{size}.note")
-        data = self._archive.read(f"past/{size}.consistency")
-        hashes = _read_hashes(data)
-        lines = "".join(f"{node.base64()}\n" for node in hashes)
-        if lines.encode() != data or f"{tlog.parse_checkpoint(note).size:016}" != size:
+        hashes = _read_hash_lines(self._archive.read(f"past/{size}.consistency"))
+        if f"{tlog.parse_checkpoint(note).size:016}" != size:
             raise errors.Malformed("bundle", "an earlier checkpoint is not in canonical form")
         return PastCheckpoint(note, hashes)
 
@@ -237,11 +315,14 @@ def check_past_count(count: int) -> None:
         )
 
 
-def _read_hashes(data: bytes) -> tuple[tlog.Hash, ...]:
+def _read_hash_lines(data: bytes) -> tuple[tlog.Hash, ...]:
     try:
-        return tuple(tlog.Hash.from_base64(line) for line in data.decode("ascii").splitlines())
+        hashes = tuple(tlog.Hash.from_base64(line) for line in data.decode("ascii").splitlines())
     except UnicodeDecodeError:
-        raise errors.Malformed("consistency proof", "not ASCII") from None
+        raise errors.Malformed("proof", "not ASCII") from None
+    if _write_hashes(hashes) != data:
+        raise errors.Malformed("bundle", "a proof is not in canonical form")
+    return hashes
 
 
 def gather_bundle(
@@ -304,7 +385,7 @@ def gather_bundle(
         checkpoint=data,
         entries=entries,
         proofs={i: _proof(view, i, data, note) for i, data in entries.items()},
-        bodies=dict(_bodies(reader, run, run_entries)),
+        bodies=SharedBodies(_bodies(reader, run_entries)),
         past=past,
         extras={
             "README.txt": README.encode(),
@@ -427,14 +508,19 @@ def _holds(reader: EntryReader, kinds: Kinds, run: str) -> Iterator[log.LocatedE
 
 
 def _bodies(
-    reader: BodyReader, run: str, own: Iterable[log.LocatedEntry]
-) -> Iterator[tuple[tuple[int, str], tuple[bytes, bytes]]]:
-    named = {e.position: e for e in own if e.entry.bodies}
-    for position, name, body in reader.bodies_of_run(run) if named else ():
-        located = named.get(position)
-        if located is not None and located.index is not None and name in located.entry.bodies:
-            log.check_body(located.entry, name, body)
-            yield (located.index, name), (body.salt, b"".join(body.read()))
+    reader: BodyReader, own: Iterable[log.LocatedEntry]
+) -> Iterator[tuple[Place, SaltedBody]]:
+    """Yield the bodies that are there, in the order of index and name, a page in memory at once."""
+    places = sorted(
+        (e.index, name, e) for e in own if e.index is not None for name in e.entry.bodies
+    )
+    for low in range(0, len(places), _PAGE_BODIES):
+        page = places[low : low + _PAGE_BODIES]
+        stored = reader.bodies_at([(located.position, name) for _, name, located in page])
+        for (index, name, located), body in zip(page, stored, strict=True):
+            if body is not None:
+                log.check_body(located.entry, name, body)
+                yield (index, name), (body.salt, b"".join(body.read()))
 
 
 def _past_checkpoints(

@@ -110,6 +110,12 @@ class Archive:
         member = self.members[name]
         return self._source[member.start : member.start + member.size]
 
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """Return a range of a file.  Raises `KeyError`."""
+        member = self.members[name]
+        stop = member.start + min(offset + length, member.size)
+        return self._source[member.start + offset : stop]
+
     def read_chunks(self, name: str) -> Iterator[bytes]:
         """Yield the content of a file in chunks; an empty file is one empty chunk."""
         member = self.members[name]

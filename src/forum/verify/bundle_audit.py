@@ -49,10 +49,11 @@ def verify_bundle(
 
     The bundle is read piece by piece, never into memory as a whole. What its run says of another
     one, such as the accord of a panel, is compared with the bundle that `find_bundle` returns,
-    which the caller has to check by itself.
+    which the caller has to check by itself. Nothing is hashed of a bundle whose bodies, put
+    together, have more than the reader wants.
     """
     try:
-        bundle = BundleReader(source)
+        bundle = BundleReader(source, max_bytes=trust.max_bytes)
         if foreign := trust.describe_foreign(bundle.origin, "bundle"):
             return report.foreign_report(bundle.origin, foreign)
         return _BundleAudit(bundle, kinds, trust, find_bundle).run(progress)
@@ -129,7 +130,7 @@ class _BundleAudit:
     def _check_entry(self, index: int) -> None:
         data, proof = self._bundle.entry(index), self._bundle.proof(index)
         leaf = tlog.hash_leaf(data)
-        if proof.index != index or proof.note.encode() != self._bundle.checkpoint:
+        if proof.entry != index or proof.note != self._bundle.checkpoint:
             self._findings.add(
                 report.Problem.PROOF_REJECTED, "the proof is for another entry or checkpoint", index
             )

@@ -286,7 +286,7 @@ def is_proven(bundle: BundleReader, index: int, data: bytes, newest: tlog.Checkp
         )
     except (ProofRejected, Malformed):
         return False
-    return proof.index == index
+    return proof.entry == index
 
 
 def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Checkpoint) -> bool:

@@ -1,6 +1,7 @@
 """Verify an evidence bundle or pack of Forum with Python alone: one file, standard library only.
 
     python3 verify.py FILE --policy TRUSTFILE [--key VKEY ...] [--seen CHECKPOINT ...] [--json]
+                      [--max-bytes N]
 
 A bundle is one run of a transparency log: its entries, a proof for each, the log's signed
 checkpoint with the cosignatures of witnesses, and the disclosed bodies.  The result is not a plain
@@ -42,6 +43,7 @@ import re
 import struct
 import sys
 import zlib
+from array import array
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from functools import lru_cache, partial
@@ -956,6 +958,8 @@ class BundleMember(NamedTuple):
     digest: str
 
 
+SHARED_BUNDLE = "forum/bundle/3"
+"""The version of a bundle whose bodies share bytes."""
 MAX_FILES, MAX_BYTES = 0xFFFF, 0xFFFFFFFF
 PIECE = 1 << 20
 """The limits of an archive without ZIP64 records, and the number of bytes read at once."""
@@ -1000,6 +1004,11 @@ class BundleArchive:
         require(name in self.members, f"{name} is missing")
         start, size = self.members[name][:2]
         return self._source[start : start + size]
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """Return a range of a file."""
+        start = self.members[name].start + offset
+        return self._source[start : start + length]
 
     def pieces(self, start: int, size: int) -> Iterator[bytes]:
         """Yield a range of the archive in pieces."""
@@ -1068,8 +1077,8 @@ class BundleArchive:
         yield struct.pack("<4s4H2IH", b"PK\5\6", *end)
 
 
-def read_manifest(archive: BundleArchive) -> tuple[str, str]:
-    """Return the origin and the run in the manifest, which must list exactly the other files."""
+def read_manifest(archive: BundleArchive) -> tuple[str, str, str]:
+    """Return version, origin and run; the manifest must list exactly the other files."""
     data = archive.read("manifest.json")
     value = read_json(data)
     members = value if type(value) is dict else {}
@@ -1077,6 +1086,8 @@ def read_manifest(archive: BundleArchive) -> tuple[str, str]:
     files = [(n, m) for n, m in archive.members.items() if n != "manifest.json"]
     lines = [[name, member.size, member.digest] for name, member in files]
     version = f"forum/bundle/{2 if archive.wide else 1}"
+    if members.get("v") == SHARED_BUNDLE:
+        version = SHARED_BUNDLE  # in an archive of either form
     expected = {"v": version, "origin": origin, "run": run, "files": lines}
     require(type(origin) is str and type(run) is str, "the manifest has no origin or no run")
     labels = matches(LABEL, str(origin)) and matches(LABEL, str(run))
@@ -1084,7 +1095,7 @@ def read_manifest(archive: BundleArchive) -> tuple[str, str]:
     require(
         write_json(expected).encode() == data, "the files are not those that the manifest lists"
     )
-    return str(origin), str(run)
+    return version, str(origin), str(run)
 
 
 def read_proof(data: bytes) -> BundleProof:
@@ -1100,15 +1111,21 @@ def read_proof(data: bytes) -> BundleProof:
     return BundleProof(read_decimal(lines[0][6:]), [read_hash(line) for line in lines[1:]], note)
 
 
+def read_hash_lines(data: bytes, what: str) -> list[bytes]:
+    """Parse the hashes of a proof, one in each line."""
+    *lines, rest = read_utf8(data).split("\n")
+    require(not rest, f"the {what} proof ends within a line")
+    return [read_hash(line) for line in lines]
+
+
 def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
     """Parse an earlier checkpoint, whose file is named by its size, and its consistency proof."""
-    *lines, rest = read_utf8(proof).split("\n")
-    require(not rest, "the consistency proof ends within a line")
+    nodes = read_hash_lines(proof, "consistency")
     require(
         read_checkpoint(read_note(note).text).size == size,
         "an earlier checkpoint has another size than its file name",
     )
-    return BundlePastCheckpoint(note, [read_hash(line) for line in lines])
+    return BundlePastCheckpoint(note, nodes)
 
 
 PAST_NOTE = re.compile(r"past/[0-9]{16}\.note").fullmatch
@@ -1122,36 +1139,214 @@ def check_past_count(count: int) -> None:
     require(count <= MAX_PAST, f"{count} earlier checkpoints; at most {MAX_PAST} are read")
 
 
+MAX_BODY_BYTES, BYTES_PER_SPAN = 2 << 30, 512
+"""How many bytes all bodies of a bundle may have, unless the reader raises it, and for how many of
+them there may be one span: a short list can describe a long body."""
+MAX_LISTED, MAX_CHAIN, MAX_SPANS = 16 << 20, 64, 1 << 16
+"""The greatest size of a body in spans and of a piece, of a chain of lists, and of a list."""
+MAX_KEPT, MAX_RECENT = 64 << 20, 8
+"""How many bytes of pieces are kept in memory, and how many bodies."""
+
+BodyPlace = tuple[int, str]
+
+
+class BundleSpans(NamedTuple):
+    """The list of a body: the first `kept` spans of its base, and the spans that it adds."""
+
+    place: BodyPlace
+    base: Any  # a `BundleSpans`, or None
+    kept: int
+    start: int
+    """Where the spans that it adds begin, among all that are written."""
+    length: int
+    """How many spans the body has, with those that are kept."""
+    depth: int
+    size: int
+
+    def parts(self, length: int) -> Iterator[tuple[int, int]]:
+        """Yield where its first spans are written, from their end to their beginning."""
+        row = self
+        while length:
+            if length > row.kept:
+                yield row.start, row.start + length - row.kept
+                length = row.kept
+            row = row.base
+
+
+def read_spans(data: bytes) -> tuple[int, list[Any] | None, int, list[list[int]]]:
+    """Parse a list of spans: the size of the body, the base, how much it keeps, what it adds."""
+    try:
+        value = read_json(data)
+    except BundleRejected:
+        value = None
+    formed = type(value) is dict and tuple(value) == ("size", "base", "kept", "spans")
+    require(formed, NO_SPANS)
+    size, base, kept, spans = value.values()
+    named = base is None or (
+        type(base) is list and len(base) == 2 and is_count(base[0]) and matches(BODY_NAME, base[1])
+    )
+    require(is_count(size) and named and is_count(kept) and type(spans) is list, NO_SPANS)
+    for span in spans:
+        require(type(span) is list and len(span) == 3 and all(map(is_count, span)), NO_SPANS)
+    return size, base, kept, spans
+
+
+NO_SPANS = "a list of spans is not in canonical form"
+
+
+class SharedBodies:
+    """The bodies that have a list.  Each list is checked before any body is put together."""
+
+    def __init__(self, archive: BundleArchive, pieces: list[str]) -> None:
+        self._archive, self._names = archive, pieces
+        self._sizes = [archive.members[name].size for name in pieces]
+        require(max(self._sizes, default=0) <= MAX_LISTED, "a piece is too large")
+        self.rows: dict[BodyPlace, BundleSpans] = {}
+        self._used, self._begun = [0] * len(pieces), 0
+        # What lists add, packed; what they keep is never written out.
+        self._numbers, self._offsets = array("Q"), array("Q")
+        self._lengths, self._ends = array("Q"), array("Q")
+        self._bytes = self._spans = 0
+        self._pieces: dict[int, bytes] = {}
+        self._room = MAX_KEPT
+        self._recent: dict[BodyPlace, bytes] = {}
+
+    def add(self, place: BodyPlace, data: bytes) -> None:
+        """Check the list of a body, which may build on one that was added before."""
+        size, named, kept, spans = read_spans(data)
+        require(0 < size <= MAX_LISTED, "a body in spans is empty or too large")
+        base = self.rows.get((named[0], named[1])) if named else None
+        require(base or not named, "a list of spans refers to one that is not before it")
+        depth = base.depth + 1 if base else 1
+        require(depth <= MAX_CHAIN, f"a chain of more than {MAX_CHAIN} lists of spans")
+        fits = 1 <= kept <= base.length if base else kept == 0
+        require(fits, "a list of spans keeps other spans than its base has")
+        length = kept + len(spans)
+        require(length <= MAX_SPANS, f"a body has more than {MAX_SPANS} spans")
+        row = BundleSpans(place, base, kept, len(self._numbers), length, depth, size)
+        self._write(row, spans)
+        self.rows[place] = row
+        self._bytes += size
+        self._spans += length
+
+    def finish(self, inline: int, max_bytes: int) -> int:
+        """Refuse what no list uses, and more than the reader wants; return the sum of bytes."""
+        require(self._used == self._sizes, "a piece has bytes that no body uses")
+        total = self._bytes + inline
+        limits = [(total, max_bytes, "bytes"), (self._spans, max_bytes // BYTES_PER_SPAN, "spans")]
+        for count, most, unit in limits:
+            require(
+                count <= most,
+                f"its bodies have {count} {unit} together, and at most {most} are read; "
+                "the limit can be raised (--max-bytes)",
+            )
+        return total
+
+    def _write(self, row: BundleSpans, spans: list[list[int]]) -> None:
+        done, last = self._end_of_kept(row)
+        for piece, offset, length in spans:
+            # In this order no byte of a piece can be left out, and each list has one form.
+            known = piece <= self._begun and piece < len(self._sizes)
+            require(known and offset <= self._used[piece], "a span out of order")
+            stop = offset + length
+            inside = length and stop <= self._sizes[piece]
+            require(inside, "a span is empty or lies outside its piece")
+            require((piece, offset) != last, "two spans that continue each other")
+            if stop > self._used[piece]:
+                self._begun += piece == self._begun
+                self._used[piece] = stop
+            last = piece, stop
+            done += length
+            self._numbers.append(piece)
+            self._offsets.append(offset)
+            self._lengths.append(length)
+            self._ends.append(done)
+        require(done == row.size, "the spans of a body have another length than the body")
+
+    def _end_of_kept(self, row: BundleSpans) -> tuple[int, tuple[int, int] | None]:
+        """Return how many bytes a list keeps, and where in a piece they end."""
+        if row.base is None:
+            return 0, None
+        at = next(row.base.parts(row.kept))[1] - 1
+        # What is kept lies at the same places in both bodies.
+        return self._ends[at], (self._numbers[at], self._offsets[at] + self._lengths[at])
+
+    def read(self, place: BodyPlace) -> bytes:
+        """Return a body, put together from its spans."""
+        if place in self._recent:
+            return self._recent[place]
+        row = self.rows[place]
+        known = self._recent.get(row.base.place) if row.base else None
+        parts = list(row.parts(row.length))
+        joined: list[bytes] = []
+        if known is not None:
+            # Mostly a body is the one before it, and something new.
+            joined.append(known[: self._end_of_kept(row)[0]])
+            parts = parts[: int(row.length > row.kept)]
+        for start, stop in reversed(parts):
+            numbers, offsets = self._numbers[start:stop], self._offsets[start:stop]
+            for number, offset, length in zip(numbers, offsets, self._lengths[start:stop]):
+                piece = self._pieces.get(number)
+                if piece is None:
+                    joined.append(self._read_span(number, offset, length))
+                else:
+                    joined.append(piece[offset : offset + length])
+        content = self._recent[place] = b"".join(joined)
+        while len(self._recent) > MAX_RECENT or sum(map(len, self._recent.values())) > MAX_KEPT:
+            del self._recent[next(iter(self._recent))]
+        return content
+
+    def _read_span(self, number: int, offset: int, length: int) -> bytes:
+        name = self._names[number]
+        if self._sizes[number] > self._room:
+            # Nothing is dropped for it: a hostile file would have it read again and again.
+            return self._archive.read_range(name, offset, length)
+        self._room -= self._sizes[number]
+        piece = self._pieces[number] = self._archive.read(name)
+        return piece[offset : offset + length]
+
+
 class BundleContents:
     """The contents of a well-formed bundle, not yet verified, read on demand."""
 
-    def __init__(self, source: bytes | LazyFile) -> None:
+    def __init__(self, source: bytes | LazyFile, max_bytes: int = MAX_BODY_BYTES) -> None:
         self._archive = BundleArchive(source)
-        self.origin, self.run = read_manifest(self._archive)
+        version, self.origin, self.run = read_manifest(self._archive)
+        self._shares = version == SHARED_BUNDLE
+        self._proofs = "inclusion" if self._shares else "tlog-proof"
         self.checkpoint = self._archive.read("checkpoint")
         self.entries: list[int] = []
-        self.bodies: dict[tuple[int, str], tuple[str, str]] = {}
-        """The names of the salt and content files, by entry index and body name."""
+        self.bodies: dict[BodyPlace, tuple[str, str]] = {}
+        """The names of the salt and of the content or list, by entry index and body name."""
+        self._lists: list[BodyPlace] = []
+        self._pieces: list[str] = []
         self.past: list[BundlePastCheckpoint] = []
         names = {"checkpoint", "manifest.json"}
         check_past_count(sum(bool(PAST_NOTE(name)) for name in self._archive.members))
         for name in self._archive.members:
-            names.update(self._take(name))
-        for name in self._archive.members.keys() | names:
-            require(name in self._archive.members, f"{name} is missing")
+            for needed in self._take(name):
+                require(needed in self._archive.members, f"{needed} is missing")
+                names.add(needed)
+        for name in self._archive.members:
             # Other files are enclosed for convenience and are not evidence.
             extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
             require(name in names or extra, "a file with an unknown name")
+        self.bodies = dict(sorted(self.bodies.items()))
+        self._shared = SharedBodies(self._archive, self._pieces)
+        self.body_bytes = self._check_lists(max_bytes) if self._shares else 0
+        """How many bytes all bodies have, if they share some."""
 
     def _take(self, name: str) -> list[str]:
         """Register an entry, a body or an earlier checkpoint, and return the names of its files."""
         if matches(r"entries/[0-9]{16}\.json", name):
             self.entries.append(int(name[8:24]))
-            return [name, f"proofs/{name[8:24]}.tlog-proof"]
-        if matches(rf"bodies/[0-9]{{16}}/{BODY_NAME}", name):
-            salt = f"salts/{name[7:]}"
-            self.bodies[int(name[7:23]), name[24:]] = (salt, name)
-            return [name, salt]
+            return [name, f"proofs/{name[8:24]}.{self._proofs}"]
+        if matches(rf"(bodies|spans)/[0-9]{{16}}/{BODY_NAME}", name):
+            return self._take_body(name)
+        if self._shares and matches(r"pieces/[0-9]{16}", name):
+            self._pieces.append(name)
+            # They are numbered without a gap.
+            return [name, f"pieces/{len(self._pieces) - 1:016}"]
         if PAST_NOTE(name):
             note, proof = name, f"{name[:21]}.consistency"
             files = (self._archive.read(note), self._archive.read(proof))
@@ -1159,9 +1354,35 @@ class BundleContents:
             return [note, proof]
         return []
 
+    def _take_body(self, name: str) -> list[str]:
+        folder, index, body = name.split("/")
+        place, salt = (int(index), body), f"salts/{index}/{body}"
+        if folder == "spans":
+            if not self._shares:
+                return []
+            require(place not in self.bodies, f"body {body!r} of entry {place[0]} is there twice")
+            self._lists.append(place)
+        self.bodies[place] = (salt, name)
+        return [name, salt]
+
+    def _check_lists(self, max_bytes: int) -> int:
+        """Check every list before any body is put together, and return the sum of all bodies."""
+        for place in self._lists:
+            self._shared.add(place, self._archive.read(self.bodies[place][1]))
+        whole = [name for place, (_, name) in self.bodies.items() if place not in self._shared.rows]
+        inline = sum(self._archive.members[name].size for name in whole)
+        total = self._shared.finish(inline, max_bytes)
+        read_note(self.checkpoint)
+        return total
+
     def entry(self, index: int) -> tuple[bytes, BundleProof]:
         """Return an entry with its proof."""
-        return self.data(index), read_proof(self._archive.read(f"proofs/{index:016}.tlog-proof"))
+        proof = self._archive.read(f"proofs/{index:016}.{self._proofs}")
+        if not self._shares:
+            return self.data(index), read_proof(proof)
+        nodes = read_hash_lines(proof, "inclusion")
+        require(len(nodes) <= 63, "the proof file has more than 63 hashes")
+        return self.data(index), BundleProof(index, nodes, self.checkpoint)
 
     def data(self, index: int) -> bytes:
         """Return the bytes of an entry."""
@@ -1198,17 +1419,25 @@ class BundleContents:
 
     def body(self, index: int, name: str) -> bytes:
         """Return the content of a body."""
+        if (index, name) in self._shared.rows:
+            return self._shared.read((index, name))
         return self._archive.read(self.bodies[index, name][1])
 
     def has_matching_body(self, index: int, name: str, commitment: dict[str, Any]) -> bool:
         """Return whether a body matches the commitment in its entry."""
         salt_file, content = self.bodies[index, name]
-        salt, (start, size, _, _) = self._archive.read(salt_file), self._archive.members[content]
+        salt, row = self._archive.read(salt_file), self._shared.rows.get((index, name))
+        start, size = self._archive.members[content][:2]
+        size = row.size if row else size
+        if len(salt) != 32 or size != commitment["size"]:
+            return False
         digest = hashlib.sha256(b"forum/body/1\0" + salt + size.to_bytes(8, "big"))
-        for piece in self._archive.pieces(start, size):
-            digest.update(piece)
-        sized = len(salt) == 32 and size == commitment["size"]
-        return sized and digest.hexdigest() == str(commitment["h"])
+        if row:
+            digest.update(self._shared.read((index, name)))
+        else:
+            for piece in self._archive.pieces(start, size):
+                digest.update(piece)
+        return digest.hexdigest() == str(commitment["h"])
 
 
 # == Problems, and the claim that each refutes: docs/spec/bundle.md, Findings ==================
@@ -1878,6 +2107,8 @@ class BundleTrust(NamedTuple):
     keys: list[BundleKey]
     policy: BundlePolicy | None
     seen: list[bytes]
+    max_bytes: int = MAX_BODY_BYTES
+    """How many bytes the bodies of a file may have together."""
 
     def describe_foreign(self, origin: str, what: str) -> str:
         """Return one sentence if all trusted keys are of other logs than `origin`, or nothing."""
@@ -2210,7 +2441,7 @@ def foreign_report(origin: str, sentence: str) -> dict[str, Any]:
 def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     """Verify one bundle and return the report; malformed content is a finding, not an error."""
     try:
-        bundle = BundleContents(source)
+        bundle = BundleContents(source, trust.max_bytes)
         if foreign := trust.describe_foreign(bundle.origin, "bundle"):
             return foreign_report(bundle.origin, foreign)
         report = BundleVerifier(bundle, trust, BundleFindings()).run()
@@ -3661,18 +3892,19 @@ class PackVerifier:
         enclosed = {name for name in self._archive.members if name.startswith("runs/")}
         for file in sorted(enclosed - expected.keys()):
             self._add("sample-changed", file, "this run was neither drawn nor named")
-        first = self._log.start.size
+        first, left = self._log.start.size, self._trust.max_bytes
         for file, run in expected.items():
             if file not in enclosed:
                 self._add("bundle-missing", file, f"the bundle of run {run} is missing")
                 continue
             data = self._archive.read(file)
-            checked = verify(data, self._trust)
+            checked = verify(data, self._trust._replace(max_bytes=left))
             for finding in checked["findings"][:3]:
                 self._add("bundle-rejected", file, describe(finding))
             self._not_checked += [f"{file}: {missing}" for missing in checked["not_checked"]]
             try:
-                bundle = BundleContents(data)
+                bundle = BundleContents(data, left)
+                left -= bundle.body_bytes  # the limit is one for the whole file
                 own = {i: e for i in bundle.entries if (e := bundle.entry(i)[0]) and i >= first}
             except BundleRejected:
                 continue  # reported by `verify`
@@ -3963,6 +4195,14 @@ EXIT_STATUSES = (
 )
 
 
+def read_max_bytes(text: str) -> int:
+    """Parse the option.  Raises `ArgumentTypeError`."""
+    try:
+        return read_decimal(text)
+    except BundleRejected as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def main() -> int:
     """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(
@@ -3973,11 +4213,18 @@ def main() -> int:
     parser.add_argument("--policy", help="your trust file: the logs and witnesses that you trust")
     parser.add_argument("--seen", action="append", default=[], help="a checkpoint seen before")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--max-bytes",
+        type=read_max_bytes,
+        default=MAX_BODY_BYTES,
+        metavar="N",
+        help="how many bytes the bodies of the file may have together (default: 2 GiB)",
+    )
     args = parser.parse_args()
     try:
         policy = BundlePolicy(read_file(args.policy)) if args.policy is not None else None
         notes = [read_file(path) for path in args.seen]
-        trust = BundleTrust([read_key(key) for key in args.key], policy, notes)
+        trust = BundleTrust([read_key(key) for key in args.key], policy, notes, args.max_bytes)
         bundle = LazyFile(args.bundle)
     except BundleRejected as error:
         parser.error(escape_text(str(error)))

@@ -9,6 +9,7 @@ import msgspec
 
 from forum import tlog
 from forum.errors import Malformed, SignatureRejected
+from forum.ledger.span_files import MAX_BODY_BYTES
 from forum.ledger.witness_records import WitnessRecords
 from forum.verify import report
 
@@ -31,6 +32,8 @@ class Trust(msgspec.Struct, frozen=True):
     """The last checkpoint that the signer remembers, if the reader is on the signer's machine."""
     explained: tuple[report.ExplainedTimes, ...] = ()
     """Entries of which the reader knows that a clock was off when they were written."""
+    max_bytes: int = MAX_BODY_BYTES
+    """How many bytes the bodies of one file may have that share bytes."""
 
     def collect_findings(self, origin: str) -> report.Findings:
         """Return an empty collection for a log, which knows what the reader has explained."""

@@ -3,14 +3,18 @@
 import re
 from base64 import b64decode
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from forum.app import Forum, open_bundle, view_record
 from forum.config import load_settings
+from forum.features.pages.run_page import render_run_page
+from forum.untrusted_text import escape_html
 from tests.surfaces.page import Page
 from tests.surfaces.terminal import Terminal
+from tests.verify.conversations import conversation, prompts
 
 pytestmark = pytest.mark.slow
 
@@ -120,3 +124,16 @@ def test_a_page_is_all_of_a_run(user: Terminal, other: str) -> None:
     assert refused.returncode == 2
     assert "leave out" in refused.stderr
     assert not (user.folder / "other.html").exists()
+
+
+def test_a_page_shows_once_what_prompts_repeat(tmp_path: Path) -> None:
+    """A page of a long conversation grows with what is new, and so does the bundle in it."""
+    path = tmp_path / "run.zip"
+    path.write_bytes(conversation(40, 900))
+    with open_bundle(path) as record:
+        page = render_run_page(view_record(record), record, path.name, path.read_bytes())
+    said = list(prompts(40, 900))[-1]
+    middle = said.split('"content":"')[20][:60]
+    assert page.count(escape_html(middle)) == 1
+    assert "characters as before" in page
+    assert len(page) - len(attached(page)) * 4 / 3 < 3 * len(said)

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import Any, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from forum import tlog
 from forum.errors import Malformed, ProofRejected, SignatureRejected
@@ -246,6 +247,8 @@ class _PackAudit:
         self._seed_witnesses: tuple[SeedWitness, ...] = ()
         self._bundle_files: dict[str, str] = {}
         self._is_signed = False
+        self._bytes_left = trust.max_bytes
+        """How many bytes the bodies of the bundles to come may have: the limit is the file's."""
 
     def run(self, known_maps: Mapping[str, ControlMap], progress: Progress) -> PackResult:
         """Check the log part, the figures, the maps, the bundles and the attestation."""
@@ -475,12 +478,14 @@ class _PackAudit:
     def _check_bundle(self, file: str, run: str, entries: dict[int, bytes]) -> None:
         """Check a bundle, and that it holds what the log part holds of its run."""
         data = self._pack.read(file)
-        result = verify_bundle(data, self._kinds, self._trust, find_bundle=self._find_bundle)
+        trust = replace(self._trust, max_bytes=self._bytes_left)
+        result = verify_bundle(data, self._kinds, trust, find_bundle=self._find_bundle)
         for finding in result.findings[:3]:
             self._add(PackProblem.BUNDLE_REJECTED, file, str(finding))
         self._not_checked += [f"{file}: {missing}" for missing in result.not_checked]
         try:
-            bundle = BundleReader(data)
+            bundle = BundleReader(data, max_bytes=self._bytes_left)
+            self._bytes_left -= bundle.body_bytes
             own = {index: bundle.entry(index) for index in bundle.indexes}
         except Malformed:
             return  # reported by `verify_bundle`
@@ -498,7 +503,9 @@ class _PackAudit:
     def _find_bundle(self, run: str) -> BundleReader | None:
         """Return the bundle of a run in this pack.  Raises `Malformed`."""
         file = self._bundle_files.get(run, "")
-        return BundleReader(self._pack.read(file)) if file in self._pack.bundles else None
+        if file not in self._pack.bundles:
+            return None
+        return BundleReader(self._pack.read(file), max_bytes=self._trust.max_bytes)
 
     def _check_attestation(self, report: PackReport | None, keys: LogKeys) -> ClaimResult:
         """Check the signature about the manifest, by a key that a key of the log has signed."""

@@ -13,6 +13,7 @@ from forum import pages
 from forum.app import RunView, formatting
 from forum.features.pages.run_timeline import render_timeline
 from forum.ledger.log import LocatedEntry
+from forum.ledger.spans import common_prefix
 from forum.runs.conversation.messages import ChatMessage
 from forum.runs.conversation.run_steps import ConversationStep
 from forum.runs.run_record import RunRecord
@@ -26,6 +27,11 @@ from forum.units import format_duration, format_rfc3339
 from forum.untrusted_text import escape_html, isolate_html
 
 _MAX_BODY_CHARS = 20_000
+_MIN_REPEATED_BYTES = 512
+"""The least that is left out of a body because the body before it begins with the same."""
+
+_Shown = dict[tuple[str, str], bytes]
+"""The last body of each strand and name: a prompt mostly repeats the one before it."""
 
 
 class EvidenceFile(NamedTuple):
@@ -38,6 +44,7 @@ class EvidenceFile(NamedTuple):
 def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) -> str:
     """Return the whole page, with the bundle of the run under the name of its file."""
     form = run_form(view)
+    shown: _Shown = {}
     title = formatting.first_line(
         form.request or form.title or f"Run {formatting.short_id(form.run)}", 120
     )
@@ -52,7 +59,10 @@ def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) 
         render_timeline(view),
         *_decision_tables(form),
         "<h2>Transcript</h2>",
-        *(_render_block(record, view, block) for block in transcript.transcript_blocks(record)),
+        *(
+            _render_block(record, view, block, shown)
+            for block in transcript.transcript_blocks(record)
+        ),
         *_evidence(form, record, EvidenceFile(name, bundle)),
     ]
     style = (files("forum.features.pages") / "run_page.css").read_text("utf-8")
@@ -291,19 +301,19 @@ def _entry_cell(index: int | None) -> str:
     return "" if index is None else f"entry {index}"
 
 
-def _render_block(record: RunRecord, view: RunView, block: transcript.Block) -> str:
+def _render_block(record: RunRecord, view: RunView, block: transcript.Block, before: _Shown) -> str:
     if isinstance(block, LocatedEntry):
-        return _render_step(transcript.step_form(record, view, block))
+        return _render_step(transcript.step_form(record, view, block), before)
     step, recorded = block
     index = "#-" if step.located.index is None else f"#{step.located.index}"
     at = escape_html(format_rfc3339(step.started))
     head = (
         f"<h3>{_clean(transcript.describe_step(step, recorded))} <small>{index} {at}</small></h3>"
     )
-    before = []
+    repeated = []
     if recorded.repeated:
-        before = [_paragraph(f"({formatting.pluralize(recorded.repeated, 'message')} as before)")]
-    request = "".join([*before, *(_render_message(step, m) for m in recorded.request)])
+        repeated = [_paragraph(f"({formatting.pluralize(recorded.repeated, 'message')} as before)")]
+    request = "".join([*repeated, *(_render_message(step, m) for m in recorded.request)])
     reply = "".join(_render_message(step, message) for message in recorded.reply)
     sides = f"<div>{request}</div><div>{reply}</div>"
     return f'<section>{head}<div class="sides">{sides}</div></section>'
@@ -316,14 +326,30 @@ def _render_message(step: ConversationStep, message: ChatMessage) -> str:
     )
 
 
-def _render_step(step: TranscriptStep) -> str:
+def _render_new(text: str, before: bytes) -> str | None:
+    """Return a body without what it repeats of the one before it; None if that is little."""
+    content = text.encode()
+    length = common_prefix(content, before)
+    if length < _MIN_REPEATED_BYTES:
+        return None
+    # The two may differ within a character.
+    repeated = content[:length].decode(errors="ignore")
+    note = _paragraph(f"({len(repeated):,} characters as before)")
+    return note + _pre(text[len(repeated) :])
+
+
+def _render_step(step: TranscriptStep, before: _Shown) -> str:
     index = "#-" if step.entry is None else f"#{step.entry}"
     head = f"<h3>{_clean(step.summary)} <small>{index} {escape_html(step.at)} {_clean(step.strand)}"
     bodies = []
     for name, text in step.bodies.items():
         if text == "":
             continue
-        shown = "<p>(erased, or not in this bundle)</p>" if text is None else _body(name, text)
+        shown = "<p>(erased, or not in this bundle)</p>"
+        if text is not None:
+            place = step.strand, name
+            shown = _render_new(text, before.get(place, b"")) or _body(name, text)
+            before[place] = text.encode()
         bodies.append(f'<p class="label">{escape_html(transcript.label_body(name))}</p>{shown}')
     return f"<section>{head}</small></h3>{''.join(bodies)}</section>"
 

@@ -37,6 +37,12 @@ _MAX_REQUEST_SHOWN = 300
 @common_options.trust_options
 @common_options.explained_option
 @click.option(
+    "--max-bytes",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="How many bytes the bodies of the file may have together (default: 2 GiB).",
+)
+@click.option(
     "--page",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -51,6 +57,7 @@ def verify(  # noqa: PLR0913  one for each option
     explained: Path | None,
     page: Path | None,
     *,
+    max_bytes: int | None,
     as_json: bool,
 ) -> None:
     """Check a bundle, offline, without trusting the log or the bundle, and tell what it proves.
@@ -78,6 +85,8 @@ def verify(  # noqa: PLR0913  one for each option
     if page is not None:
         _check_page(page, bundle, is_pack=is_pack)
     trust = common_options.read_trust(keys, policy, seen)
+    if max_bytes is not None:
+        trust = replace(trust, max_bytes=max_bytes)
     if explained is not None:
         if is_pack:
             raise click.UsageError("--explained is for bundles: figures of a pack count by time.")

@@ -31,6 +31,7 @@ _WORKER_MODULES = (
     "kinds",
     "entry",
     "zip",
+    "shared_bodies",
     "bundle",
     "findings",
     "run_checker",

@@ -6,6 +6,8 @@ import { readJson } from "./json.js";
 import { readNote } from "./note.js";
 import { reject, require } from "./rejected.js";
 import { sha256 } from "./sha256.js";
+import { MAX_BODY_BYTES, SharedBodies } from "./shared_bodies.js";
+import { quote } from "./text.js";
 
 /** The bundle: docs/spec/bundle.md. */
 
@@ -23,14 +25,17 @@ import { sha256 } from "./sha256.js";
 
 const MAX_PROOF_LINES = 64;
 const MAX_PAST = 69;
+/** The version of a bundle whose bodies share bytes. */
+const SHARED_BUNDLE = "forum/bundle/3";
 
 const ENTRY_FILE = /^entries\/([0-9]{16})\.json$/;
-const BODY_FILE = /^bodies\/([0-9]{16})\/([a-z][a-z0-9._-]{0,31})$/;
+const BODY_FILE = /^(bodies|spans)\/([0-9]{16})\/([a-z][a-z0-9._-]{0,31})$/;
+const PIECE_FILE = /^pieces\/[0-9]{16}$/;
 const PAST_FILE = /^past\/([0-9]{16})\.note$/;
 const EXTRA_FILE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * Return the origin and the run in the manifest, which must list exactly the other files.
+ * Return version, origin and run; the manifest must list exactly the other files.
  * @param {Archive} archive
  */
 function readManifest(archive) {
@@ -45,10 +50,12 @@ function readManifest(archive) {
   const files = [...archive.members]
     .filter(([name]) => name !== "manifest.json")
     .map(([name, { size, digest }]) => [name, size, digest]);
-  const expected = { v: `forum/bundle/${archive.wide ? 2 : 1}`, origin, run, files };
+  // Version 3 is in an archive of either form.
+  const v = members.get("v") === SHARED_BUNDLE ? SHARED_BUNDLE : `forum/bundle/${archive.wide ? 2 : 1}`;
+  const expected = { v, origin, run, files };
   const listed = equalBytes(writeUtf8(JSON.stringify(expected)), data);
   require(listed, "the files are not those that the manifest lists");
-  return { origin, run };
+  return { v, origin, run };
 }
 
 /**
@@ -82,6 +89,17 @@ export function readProof(data, checkNote) {
 }
 
 /**
+ * Parse the hashes of a proof, one in each line.
+ * @param {Uint8Array} data
+ * @param {string} what
+ */
+function readHashLines(data, what) {
+  const lines = readUtf8(data).split("\n");
+  require(!lines.pop(), `the ${what} proof ends within a line`);
+  return lines.map(readHash);
+}
+
+/**
  * Parse an earlier checkpoint, whose file is named by its size, and its consistency proof.
  * @param {bigint} size
  * @param {Uint8Array} note
@@ -89,11 +107,10 @@ export function readProof(data, checkNote) {
  * @returns {PastCheckpoint}
  */
 export function readPast(size, note, proof) {
-  const lines = readUtf8(proof).split("\n");
-  require(!lines.pop(), "the consistency proof ends within a line");
+  const nodes = readHashLines(proof, "consistency");
   const sized = readCheckpoint(readNote(note).text).size === size;
   require(sized, "an earlier checkpoint has another size than its file name");
-  return { note, nodes: lines.map(readHash) };
+  return { note, nodes };
 }
 
 /**
@@ -106,25 +123,50 @@ export function checkPastCount(count) {
 
 /** The contents of a well-formed bundle, not yet verified. */
 export class BundleContents {
-  /** @param {Uint8Array} data */
-  constructor(data) {
+  /**
+   * @param {Uint8Array} data
+   * @param {number} maxBytes  how many bytes all bodies may have, if they share some
+   */
+  constructor(data, maxBytes = MAX_BODY_BYTES) {
     this.archive = new Archive(data);
-    const { origin, run } = readManifest(this.archive);
+    const { v, origin, run } = readManifest(this.archive);
+    this.shares = v === SHARED_BUNDLE;
     this.origin = origin;
     this.run = run;
     this.checkpoint = this.archive.read("checkpoint");
     /** @type {bigint[]} */
     this.entries = [];
     /**
-     * The index, name and digits of each body, by `bodyKey`.
-     * @type {Map<string, {index: bigint, name: string, place: string}>}
+     * The index and name of each body, the digits of both, and its file, by `bodyKey`.
+     * @type {Map<string, {index: bigint, name: string, place: string, file: string}>}
      */
     this.bodies = new Map();
+    /** @type {Uint8Array[]} */
+    this.pieces = [];
     /** @type {PastCheckpoint[]} */
     this.past = [];
     /** The last note of a proof that was found to be well-formed. */
     this.readableNote = new Uint8Array();
     this.#registerFiles();
+    this.shared = new SharedBodies(this.pieces);
+    if (this.shares) this.#checkLists(maxBytes);
+  }
+
+  /**
+   * Check every list before any body is put together.
+   * @param {number} maxBytes
+   */
+  #checkLists(maxBytes) {
+    let inline = 0;
+    const sorted = [...this.bodies].sort(([, left], [, right]) => (left.place < right.place ? -1 : 1));
+    this.bodies = new Map(sorted);
+    for (const [key, { file }] of sorted) {
+      const data = this.archive.read(file);
+      if (file.startsWith("spans/")) this.shared.add(key, data);
+      else inline += data.length;
+    }
+    this.shared.finish(inline, maxBytes);
+    readNote(this.checkpoint);
   }
 
   #registerFiles() {
@@ -151,14 +193,22 @@ export class BundleContents {
     const entry = ENTRY_FILE.exec(name);
     if (entry) {
       this.entries.push(BigInt(entry[1]));
-      return [name, `proofs/${entry[1]}.tlog-proof`];
+      return [name, `proofs/${entry[1]}.${this.shares ? "inclusion" : "tlog-proof"}`];
     }
     const body = BODY_FILE.exec(name);
-    if (body) {
-      const place = `${body[1]}/${body[2]}`;
-      const index = BigInt(body[1]);
-      this.bodies.set(bodyKey(index, body[2]), { index, name: body[2], place });
+    if (body && (this.shares || body[1] === "bodies")) {
+      const place = `${body[2]}/${body[3]}`;
+      const index = BigInt(body[2]);
+      const key = bodyKey(index, body[3]);
+      if (this.bodies.has(key)) reject(`body ${quote(body[3])} of entry ${index} is there twice`);
+      this.bodies.set(key, { index, name: body[3], place, file: name });
       return [name, `salts/${place}`];
+    }
+    if (this.shares && PIECE_FILE.test(name)) {
+      // They are numbered without a gap.
+      const expected = `pieces/${String(this.pieces.length).padStart(16, "0")}`;
+      this.pieces.push(this.archive.read(name));
+      return [name, expected];
     }
     const past = PAST_FILE.exec(name);
     if (past) {
@@ -183,6 +233,11 @@ export class BundleContents {
    * @param {bigint} index
    */
   proof(index) {
+    if (this.shares) {
+      const nodes = readHashLines(this.archive.read(`proofs/${digits(index)}.inclusion`), "inclusion");
+      require(nodes.length < MAX_PROOF_LINES, "the proof file has more than 63 hashes");
+      return { at: index, nodes, note: this.checkpoint };
+    }
     return readProof(this.archive.read(`proofs/${digits(index)}.tlog-proof`), (note) => {
       // Nearly every proof encloses the same note: it is parsed once.
       if (equalBytes(note, this.readableNote)) return;
@@ -197,8 +252,20 @@ export class BundleContents {
    * @param {string} name
    */
   body(index, name) {
-    const body = this.bodies.get(bodyKey(index, name));
-    return body && this.archive.read(`bodies/${body.place}`);
+    const key = bodyKey(index, name);
+    const list = this.shared.lists.get(key);
+    if (list) return this.shared.read(list);
+    const body = this.bodies.get(key);
+    return body && this.archive.read(body.file);
+  }
+
+  /**
+   * Return whether the bundle has a body.
+   * @param {bigint} index
+   * @param {string} name
+   */
+  hasBody(index, name) {
+    return this.bodies.has(bodyKey(index, name));
   }
 
   /**
@@ -208,15 +275,17 @@ export class BundleContents {
    * @param {Commitment} commitment
    */
   hasMatchingBody(index, name, commitment) {
-    const content = this.body(index, name);
-    const place = `${digits(index)}/${name}`;
-    if (!content) return false;
-    const salt = this.archive.read(`salts/${place}`);
+    const body = this.bodies.get(bodyKey(index, name));
+    if (!body) return false;
+    const list = this.shared.lists.get(bodyKey(index, name));
+    const salt = this.archive.read(`salts/${body.place}`);
+    const size = list ? list.size : this.archive.read(body.file).length;
+    if (salt.length !== 32 || size !== commitment.size) return false;
     const length = new Uint8Array(8);
-    new DataView(length.buffer).setBigUint64(0, BigInt(content.length));
-    const sized = salt.length === 32 && content.length === commitment.size;
+    new DataView(length.buffer).setBigUint64(0, BigInt(size));
+    const content = /** @type {Uint8Array} */ (this.body(index, name));
     const message = concatBytes(writeUtf8("forum/body/1\0"), salt, length, content);
-    return sized && toHex(sha256(message)) === commitment.h;
+    return toHex(sha256(message)) === commitment.h;
   }
 }
 

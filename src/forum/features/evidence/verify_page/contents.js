@@ -21,9 +21,10 @@ export class BundleReader {
   /**
    * @param {Uint8Array} data
    * @param {Kinds} kinds
+   * @param {number} [maxBytes]
    */
-  constructor(data, kinds) {
-    this.bundle = new BundleContents(data);
+  constructor(data, kinds, maxBytes) {
+    this.bundle = new BundleContents(data, maxBytes);
     this.kinds = kinds;
   }
 

@@ -18,6 +18,7 @@ import { MAX_CLOCK_SKEW_US } from "./run_checker.js";
 import { sha256 } from "./sha256.js";
 import { compareText, firstCharacters, quote } from "./text.js";
 import { checkConsistency, checkInclusion, hashLeaf } from "./tree.js";
+import { MAX_BODY_BYTES } from "./shared_bodies.js";
 import { NOTHING_CHECKED, NO_KEY, NO_TRUST_FILE, describeForeign, describeWitnesses, judgeWitnessing, verifyBundle } from "./verifier.js";
 import { addFirstLines, keysByClaim } from "./witness_records.js";
 import { Archive } from "./zip.js";
@@ -149,6 +150,8 @@ class PackVerifier {
   constructor(data, trust, kinds) {
     this.archive = new Archive(data);
     this.trust = trust;
+    /** How many bytes the bodies of the bundles to come may have: the limit is one for the file. */
+    this.bytesLeft = trust.maxBytes ?? MAX_BODY_BYTES;
     this.kinds = kinds;
     this.policy = trust.policy;
     this.findings = new Findings(PACK_REFUTED_CLAIMS);
@@ -945,17 +948,19 @@ class PackVerifier {
    */
   #checkBundle(file, run) {
     const data = this.archive.read(file);
-    const checked = verifyBundle(data, this.trust, this.kinds);
+    const maxBytes = this.bytesLeft;
+    const checked = verifyBundle(data, { ...this.trust, maxBytes }, this.kinds);
     for (const finding of checked.findings.slice(0, 3)) {
       this.#add("bundle-rejected", file, describeFinding(finding));
     }
     this.notChecked.push(...checked.not_checked.map((missing) => `${file}: ${missing}`));
     // What cannot be read was reported above.
     const bundle = unlessRejected(
-      () => new BundleContents(data),
+      () => new BundleContents(data, maxBytes),
       () => null,
     );
     if (!bundle) return;
+    this.bytesLeft -= bundle.shared.bytes;
     const { start, end } = this.log;
     /** @type {Map<bigint, Uint8Array>} */
     const whole = new Map();

@@ -87,7 +87,7 @@ async function verifyChosen() {
     const seen = await Promise.all([...find("seen").files].map((file) => file.arrayBuffer()));
     const keys = find("keys").value.split(/\s+/).filter(Boolean);
     // The reader may have chosen again meanwhile.
-    if (asked === worker) asked.postMessage({ bundle, policy: find("policy").value, keys, seen });
+    if (asked === worker) asked.postMessage({ bundle, policy: find("policy").value, keys, seen, gigabytes: Number(find("gigabytes").value) });
   } catch {
     say(`Not verified. The browser cannot read ${chosen.name}; verify.py reads files of any size.`, true);
   }
@@ -256,7 +256,7 @@ on("bundle", "change", () => {
   verifyChosen();
 });
 on("policy-file", "change", () => takeFiles(find("policy-file").files));
-for (const id of ["policy", "keys", "seen"]) on(id, "change", verifyChosen);
+for (const id of ["policy", "keys", "seen", "gigabytes"]) on(id, "change", verifyChosen);
 on("more", "click", showMoreEntries);
 on("save", "click", savePage);
 on("report", "toggle", () => {

@@ -377,7 +377,7 @@ export class RunChecker {
    */
   #checkBodies(index, leaf, entry) {
     for (const [name, commitment] of entry.bodies) {
-      if (!this.bundle.body(index, name)) {
+      if (!this.bundle.hasBody(index, name)) {
         this.absent.set(`${leaf}/${name}`, { name, index, entry });
       } else if (this.bundle.hasMatchingBody(index, name, commitment)) {
         this.bodies.ok++;

@@ -33,11 +33,12 @@ const ENDS = {
  * Return what is told of the run of a bundle; nothing if the bundle cannot be read.
  * @param {Uint8Array} data
  * @param {Kinds} kinds
+ * @param {number} [maxBytes]
  * @returns {StoryLine[]}
  */
-export function tellStory(data, kinds) {
+export function tellStory(data, kinds, maxBytes) {
   return unlessRejected(
-    () => new RunStory(new BundleContents(data), kinds).lines(),
+    () => new RunStory(new BundleContents(data, maxBytes), kinds).lines(),
     () => [],
   );
 }

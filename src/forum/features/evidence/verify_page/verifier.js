@@ -28,7 +28,7 @@ import { witnessRecords } from "./witness_records.js";
 
 /**
  * The keys, policy and remembered checkpoints of the reader; none come from a bundle.
- * @typedef {{keys: Key[], policy: Policy | null, seen: Uint8Array[]}} Trust
+ * @typedef {{keys: Key[], policy: Policy | null, seen: Uint8Array[], maxBytes?: number}} Trust
  */
 
 /**
@@ -560,7 +560,7 @@ function foreignReport(origin, sentence) {
 export function verifyBundle(data, trust, kinds, showProgress = () => {}) {
   const report = unlessRejected(
     () => {
-      const bundle = new BundleContents(data);
+      const bundle = new BundleContents(data, trust.maxBytes);
       const foreign = describeForeign(trust, bundle.origin, "bundle");
       if (foreign) return foreignReport(bundle.origin, foreign);
       return new BundleVerifier(bundle, trust, kinds).verify(showProgress);

@@ -9,6 +9,7 @@ import { Rejected } from "./rejected.js";
 import { escapeText } from "./text.js";
 import { isPack, verifyPack } from "./pack.js";
 import { drawPackPage } from "./pack_page.js";
+import { MAX_BODY_BYTES } from "./shared_bodies.js";
 import { verifyBundle } from "./verifier.js";
 import { tellStory } from "./story.js";
 import { viewPackReport, viewReport } from "./view.js";
@@ -20,13 +21,15 @@ import { viewPackReport, viewReport } from "./view.js";
 
 /**
  * What the reader has chosen.
- * @typedef {{bundle: ArrayBuffer, policy: string, keys: string[], seen: ArrayBuffer[]}} Question
+ * @typedef {{bundle: ArrayBuffer, policy: string, keys: string[], seen: ArrayBuffer[], gigabytes: number}} Question
  */
 
 const KINDS = readKinds(CHOICE_TABLE, KIND_TABLE);
 
 /** The bundle that was verified last, for those who want to read it. @type {Uint8Array} */
 let verified = new Uint8Array();
+/** How many bytes its bodies may have. @type {number | undefined} */
+let maxBytes;
 /** @type {BundleReader | null} */
 let reader = null;
 /** What was found in it, if it is a pack. @type {{checked: CheckedPack, trust: Trust} | null} */
@@ -37,13 +40,14 @@ let pack = null;
  * @param {Question} question
  * @returns {Trust}
  */
-function readTrust({ policy, keys, seen }) {
+function readTrust({ policy, keys, seen, gigabytes }) {
   // The last line of what is pasted often has no newline.
   const text = policy.endsWith("\n") ? policy : `${policy}\n`;
   return {
     keys: keys.map(readKey),
     policy: policy.trim() ? new Policy(writeUtf8(text)) : null,
     seen: seen.map((note) => new Uint8Array(note)),
+    maxBytes: gigabytes > 0 ? Math.floor(gigabytes * 2 ** 30) : MAX_BODY_BYTES,
   };
 }
 
@@ -64,6 +68,7 @@ function listTrusted({ keys, policy }) {
 function answer(question) {
   const trust = readTrust(question);
   verified = new Uint8Array(question.bundle);
+  maxBytes = trust.maxBytes;
   reader = pack = null;
   const showProgress = (/** @type {number} */ done, /** @type {number} */ total) =>
     self.postMessage({ done, total });
@@ -75,7 +80,7 @@ function answer(question) {
     return;
   }
   const report = verifyBundle(verified, trust, KINDS, showProgress);
-  self.postMessage({ view: viewReport(report, trusted, tellStory(verified, KINDS)) });
+  self.postMessage({ view: viewReport(report, trusted, tellStory(verified, KINDS, maxBytes)) });
 }
 
 /**
@@ -101,7 +106,7 @@ self.onmessage = ({ data }) => {
       if (pack) self.postMessage({ page: drawPage(pack) });
       return;
     }
-    reader ??= new BundleReader(verified, KINDS);
+    reader ??= new BundleReader(verified, KINDS, maxBytes);
     if ("show" in data) self.postMessage({ shown: data.show, parts: reader.show(BigInt(data.show)) });
     else self.postMessage({ entries: reader.list() });
   } catch (error) {
