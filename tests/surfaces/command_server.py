@@ -95,8 +95,7 @@ def command_server() -> CommandServer:
 
 def serve(path: str) -> None:
     """Fork a process for each connection, until standard input ends: nobody will ask then."""
-    for module in _preloaded():
-        import_module(module)
+    import_commands()
     sys.path[0] = str(FORUM.parent)  # as for an installed command
     # A fork takes one thread along; what another holds would never be released.
     assert len(list(Path("/proc/self/task").iterdir())) == 1
@@ -117,6 +116,12 @@ def serve(path: str) -> None:
             with suppress(ChildProcessError):  # of those that were forked before
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
+
+
+def import_commands() -> None:
+    """Import what commands need, once for all processes that are forked later."""
+    for module in _preloaded():
+        import_module(module)
 
 
 def _preloaded() -> Iterator[str]:
