@@ -47,11 +47,9 @@ class Terminal:
     def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own; a fresh one, if a variable is for Python."""
         environment = self.environment | variables
-        if not any(
-            name.startswith(("PYTHON", "LANG", "LC_")) and os.environ.get(name) != text
-            for name, text in environment.items()
-        ):
-            return command_server.command_server().run(words, self.folder, environment)
+        server = command_server.command_server()
+        if server.serves(environment):
+            return server.run(words, self.folder, environment)
         return subprocess.run(
             [FORUM, *words],
             cwd=self.folder,
