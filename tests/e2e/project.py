@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
@@ -14,7 +13,7 @@ from forum.app import Forum, upgrade_database
 from forum.config import load_settings
 from forum.engine import RunRequest, read_body
 from forum.runs.run_fold import Run
-from tests.support import SOON
+from tests.support import SOON, assert_soon
 from tests.surfaces.command_server import start_command
 
 RUNNERS = os.environ.get("FORUM_TEST_RUNNERS", "claims dbos").split()
@@ -106,7 +105,4 @@ def project(
 
 def eventually(happens: Callable[[], bool], seconds: float = SOON) -> None:
     """Wait for something that another process does."""
-    deadline = monotonic() + seconds
-    while not happens():
-        assert monotonic() < deadline, "it does not happen"
-        sleep(0.02)
+    assert_soon(happens, seconds, pause=0.02)

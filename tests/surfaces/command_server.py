@@ -87,7 +87,7 @@ class CommandServer:
             tempfile.TemporaryFile() as stdout,
             tempfile.TemporaryFile() as stderr,
             ForkedCommand(
-                self, words, folder, environment, Streams(stdout=stdout, stderr=stderr)
+                self, words, folder, environment, streams=Streams(stdout=stdout, stderr=stderr)
             ) as command,
         ):
             status = command.wait()
@@ -187,9 +187,8 @@ def start_command(
     """Start a command that runs beside the test; in a fresh process if its variables ask for it."""
     server = command_server()
     if server.serves(environment):
-        return ForkedCommand(
-            server, words, folder, environment, Streams(stdout=stdout, stderr=stderr)
-        )
+        streams = Streams(stdout=stdout, stderr=stderr)
+        return ForkedCommand(server, words, folder, environment, streams=streams)
     return subprocess.Popen(
         [FORUM, *words], cwd=folder, env=environment,
         stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
