@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import test_readme
-from tests.docs.pages import commands
+from tests.docs.pages import FIRST_PAGES, commands
 from tests.test_repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,6 @@ ABSENT = {"chromium", "forum", "go", "just", "node", "nodejs", "npm", "npx", "pi
 """Programs that a newcomer need not have."""
 KEPT = {"LANG", "PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_FIND_LINKS", "SSL_CERT_FILE"}
 """Variables that say how this machine reaches packages, and nothing else."""
-PAGES = ("README.md", "docs/guides/five-minutes.md")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +82,7 @@ def test_nothing_but_python_is_needed(newcomer: dict[str, str], clone: Path) -> 
     assert (clone / ".venv/bin/forum").exists()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", FIRST_PAGES)
 def test_a_page_is_typed_top_to_bottom(
     page: str, newcomer: dict[str, str], clone: Path, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -94,6 +95,16 @@ class CommandServer:
             return subprocess.CompletedProcess(
                 [str(FORUM), *words], status, _read(stdout), _read(stderr)
             )
+
+    def argv(self, *words: str) -> list[str]:
+        """Return what somebody else starts to have a command forked."""
+        return [
+            sys.executable,
+            "-IS",
+            str(Path(__file__).with_name("forked_forum.py")),
+            self.path,
+            *words,
+        ]
 
     def close(self) -> None:
         """End the server."""
@@ -262,6 +273,9 @@ def _answer(connection: socket.socket) -> None:
         os.close(number)
     with suppress(OSError):  # nobody asks any more
         connection.sendall(b"%d\n" % command)
+    ended = os.pidfd_open(command)
+    if ended not in select.select([ended, connection.fileno()], [], [])[0]:
+        os.kill(command, signal.SIGKILL)  # whoever asked for it is gone
     _, status, used = os.wait4(command, 0)
     told = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime]
     with suppress(OSError):
