@@ -109,10 +109,18 @@ def test_the_remedy_for_a_missing_extra_works(
     assert "install it with" not in type_command(push, tmp_path, newcomer).stderr
 
 
-def test_the_clone_tests_itself(newcomer: dict[str, str], clone: Path) -> None:
-    """Without a sibling folder, every test is collected; those with foreign data are left out."""
+@pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_the_clone_tests_itself(newcomer: dict[str, str], clone: Path, *, is_whole: bool) -> None:
+    """Without a sibling folder, every test is collected; those with foreign data are left out.
+
+    In the gate, which runs all others, the files that ask for foreign data.
+    """
+    files = (clone / "tests").rglob("test_*.py")
+    foreign = [str(path) for path in files if "foreign_data" in path.read_text()]
+    assert len(foreign) > 3
+    options = ("--collect-only", "-q", "-p", "no:cacheprovider", "--assert=plain")
     collected = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests"],
+        [sys.executable, "-m", "pytest", *options, *(["tests"] if is_whole else foreign)],
         cwd=clone,
         env=newcomer | {"PYTHONPATH": str(clone / "src")},
         capture_output=True,
