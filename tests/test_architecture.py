@@ -93,9 +93,14 @@ def plant(copied_tree: Path, module: str, line: str) -> None:
 
 def broken_contracts(copied_tree: Path, *contracts: str) -> set[str]:
     """Return the names of the contracts, all or some, which lint-imports finds broken in a copy."""
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"]
+    lint_imports = str(Path(sys.executable).with_name("lint-imports"))
     run = subprocess.run(
-        [*command, *(f"--contract={contract}" for contract in contracts)],
+        [
+            lint_imports,
+            "--no-cache",
+            "--no-logo",
+            *(f"--contract={contract}" for contract in contracts),
+        ],
         cwd=copied_tree,
         env={"COLUMNS": "200"},
         capture_output=True,

@@ -37,6 +37,7 @@ from forum.verify import State, Trust, standalone, verify_bundle
 from tests.e2e.project import eventually
 from tests.histories.write import PLAN, RUN_RELEASE, Release, unpack
 from tests.soak.cluster import scratch_database
+from tests.surfaces.command_server import run_command
 
 HERE = Path(__file__).parent
 _LONG_CALL_MS = 3000
@@ -83,15 +84,7 @@ class History:
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of this release."""
-        return subprocess.run(
-            [sys.executable, "-m", "forum", *words],
-            cwd=self.home,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_command(words, self.home, self.environ)
 
 
 def project_of(folder: Path, home: Path) -> None:

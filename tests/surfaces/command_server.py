@@ -206,6 +206,19 @@ def start_command(
     )  # fmt: skip
 
 
+def run_command(
+    words: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end; in a fresh process if its variables ask for it."""
+    server = command_server()
+    if server.serves(environment):
+        return server.run(tuple(words), folder, environment)
+    return subprocess.run(
+        [FORUM, *words], cwd=folder, env=environment,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
 def _read(stream: IO[bytes]) -> str:
     stream.seek(0)
     with io.TextIOWrapper(stream) as text:  # decodes as `subprocess.run(text=True)` does

@@ -46,19 +46,7 @@ class Terminal:
 
     def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own; a fresh one, if a variable is for Python."""
-        environment = self.environment | variables
-        server = command_server.command_server()
-        if server.serves(environment):
-            return server.run(words, self.folder, environment)
-        return subprocess.run(
-            [FORUM, *words],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return command_server.run_command(words, self.folder, self.environment | variables)
 
     def costs(self) -> CostTable:
         """Return what the runs of the project have cost, and which caps were reached."""
