@@ -1,6 +1,7 @@
 """The reference: what symposium-protocol 1.12.0, which the protocol comes from, says of a session.
 
-It is asked in an environment of its own, by its own commands.
+It is asked in an environment of its own, by its own commands.  They are forked from one process
+that has imported the package, since the import takes most of the time of a command.
 
 Facts that the answers rest on.  `validate` looks at an artifact with the JSON Schemas, and at
 nothing else.  `replay` hashes the transcript, having read it into its own types: members that
@@ -9,11 +10,15 @@ say was spent, and fails if the session says otherwise.
 """
 
 import argparse
+import atexit
+import json
+import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -103,11 +108,59 @@ def _told(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
+_FORK_COMMANDS = """
+import json, os, sys
+from symposium.cli.main import main
+for line in sys.stdin:
+    words, *files = json.loads(line)
+    command = os.fork()
+    if not command:
+        for number, file in enumerate((os.devnull, *files)):
+            os.dup2(os.open(file, os.O_RDWR), number)
+        sys.argv[1:] = words
+        main()
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1]), flush=True)
+"""
+
+
+class _Commands:
+    """A process of the reference, which forks one for each command."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            (PACKAGE.python(), "-I", "-c", _FORK_COMMANDS),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(self._process.communicate)
+
+    def run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answers is not None
+        with (
+            tempfile.NamedTemporaryFile("r+") as stdout,
+            tempfile.NamedTemporaryFile("r+") as stderr,
+        ):
+            asked.write(f"{json.dumps([words, stdout.name, stderr.name])}\n")
+            asked.flush()
+            if not select.select([answers], [], [], PATIENCE)[0]:
+                raise subprocess.TimeoutExpired(words, PATIENCE)
+            status = int(answers.readline())
+            return subprocess.CompletedProcess(words, status, stdout.read(), stderr.read())
+
+
+@cache
+def _commands() -> _Commands:
+    return _Commands()
+
+
 def _ask(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the reference to its end."""
-    start = "from symposium.cli.main import main; main()"
-    command = (PACKAGE.python(), "-I", "-c", start, *words)
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return _commands().run(words)
 
 
 def main() -> None:

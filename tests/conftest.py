@@ -6,6 +6,7 @@ reason.  One skip is allowed there: a test that compares us with data of other p
 and counted at the end, where these data are not; where they are, nothing is left out.
 """
 
+import gc
 import os
 import secrets
 import signal
@@ -85,6 +86,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  of pytest-xdist, which has no types
     """Tell a process of pytest-xdist the seed."""
     node.workerinput["hypothesis_seed"] = node.config.option.hypothesis_seed
+
+
+def pytest_collection_finish() -> None:
+    """Have no test look for garbage among the modules and tests: they stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -40,10 +40,16 @@ def flaky(reason: str) -> pytest.MarkDecorator:
 
 def wait_until(holds: Callable[[], bool]) -> None:
     """Wait for something that must come about soon."""
-    deadline = monotonic() + SOON
+    assert_soon(holds, SOON, pause=0.005)
+
+
+def assert_soon(holds: Callable[[], bool], seconds: float, pause: float) -> None:
+    """Ask again and again; a question that takes long is asked less often."""
+    deadline = (asked := monotonic()) + seconds
     while not holds():
-        assert monotonic() < deadline
-        sleep(0.005)
+        assert monotonic() < deadline, "it does not happen"
+        sleep(max(pause, 4 * (monotonic() - asked)))
+        asked = monotonic()
 
 
 def open_files() -> int:

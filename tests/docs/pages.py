@@ -42,6 +42,9 @@ PASTED = {
     "docs/guides/use-the-python-client.md": None,
 }
 
+FIRST_PAGES = ("README.md", "docs/guides/five-minutes.md")
+"""What a newcomer reads."""
+
 _BLOCK = re.compile(
     r"^(?:```console|<!-- output -->\n```text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL
 )

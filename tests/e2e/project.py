@@ -2,12 +2,10 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
@@ -15,7 +13,8 @@ from forum.app import Forum, upgrade_database
 from forum.config import load_settings
 from forum.engine import RunRequest, read_body
 from forum.runs.run_fold import Run
-from tests.support import SOON
+from tests.support import SOON, assert_soon
+from tests.surfaces.command_server import start_command
 
 RUNNERS = os.environ.get("FORUM_TEST_RUNNERS", "claims dbos").split()
 """Temporal is not among them: `just test-temporal` names it, and starts a server."""
@@ -54,8 +53,7 @@ class Project:
     def worker(self, *options: str) -> "Iterator[subprocess.Popen[bytes]]":
         """Run a worker for a while; what it says is in `worker.log`."""
         with (self.home / "worker.log").open("ab") as log:
-            argv = [sys.executable, "-m", "forum", "worker", *options]
-            process = subprocess.Popen(argv, cwd=self.home, env=self.environ, stderr=log)
+            process = start_command(["worker", *options], self.home, self.environ, stderr=log)
         try:
             yield process
         finally:
@@ -107,7 +105,4 @@ def project(
 
 def eventually(happens: Callable[[], bool], seconds: float = SOON) -> None:
     """Wait for something that another process does."""
-    deadline = monotonic() + seconds
-    while not happens():
-        assert monotonic() < deadline, "it does not happen"
-        sleep(0.02)
+    assert_soon(happens, seconds, pause=0.02)

@@ -100,7 +100,8 @@ def attacked(tmp_path: Path, *options: str) -> tuple[dict[str, Any], list[str]]:
     token = terminal.call("token").stdout.strip()
     shown = {"Authorization": f"Bearer {token}"}
     with (
-        started(terminal, "up", "--port", str(port), *options) as url,
+        # Whoever looks into /proc finds the variables with which a fresh process started.
+        started(terminal, "up", "--port", str(port), *options, is_fresh=True) as url,
         httpx2.Client(base_url=url, headers=shown) as client,
     ):
         ask = {"request": "Hello.", "route": False}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import test_readme
-from tests.docs.pages import commands
+from tests.docs.pages import FIRST_PAGES, commands
 from tests.test_repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,6 @@ ABSENT = {"chromium", "forum", "go", "just", "node", "nodejs", "npm", "npx", "pi
 """Programs that a newcomer need not have."""
 KEPT = {"LANG", "PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_FIND_LINKS", "SSL_CERT_FILE"}
 """Variables that say how this machine reaches packages, and nothing else."""
-PAGES = ("README.md", "docs/guides/five-minutes.md")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +82,7 @@ def test_nothing_but_python_is_needed(newcomer: dict[str, str], clone: Path) -> 
     assert (clone / ".venv/bin/forum").exists()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", FIRST_PAGES)
 def test_a_page_is_typed_top_to_bottom(
     page: str, newcomer: dict[str, str], clone: Path, tmp_path: Path
 ) -> None:
@@ -110,10 +109,18 @@ def test_the_remedy_for_a_missing_extra_works(
     assert "install it with" not in type_command(push, tmp_path, newcomer).stderr
 
 
-def test_the_clone_tests_itself(newcomer: dict[str, str], clone: Path) -> None:
-    """Without a sibling folder, every test is collected; those with foreign data are left out."""
+@pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_the_clone_tests_itself(newcomer: dict[str, str], clone: Path, *, is_whole: bool) -> None:
+    """Without a sibling folder, every test is collected; those with foreign data are left out.
+
+    In the gate, which runs all others, the files that ask for foreign data.
+    """
+    files = (clone / "tests").rglob("test_*.py")
+    foreign = [str(path) for path in files if "foreign_data" in path.read_text()]
+    assert len(foreign) > 3
+    options = ("--collect-only", "-q", "-p", "no:cacheprovider", "--assert=plain")
     collected = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests"],
+        [sys.executable, "-m", "pytest", *options, *(["tests"] if is_whole else foreign)],
         cwd=clone,
         env=newcomer | {"PYTHONPATH": str(clone / "src")},
         capture_output=True,

@@ -26,7 +26,10 @@ SELECTED = (
     "tests/surfaces/test_verify_cli.py",
     "tests/verify/test_bundle.py",
 )
-LEFT_OUT = "sdks_in_a_loop or killed_gateway or flipped_bit or linux_is_found or uses_what_only"
+LEFT_OUT = (
+    "sdks_in_a_loop or killed_gateway or flipped_bit or linux_is_found or uses_what_only"
+    " or very_many_files"
+)
 """Tests of much work, or of the sources, whose result does not depend on the version."""
 
 

@@ -21,6 +21,7 @@ from forum.runs.plan import Plan, RunBudget, Task
 from forum.runs.policy import Chat, LaneBrief, Policy, Role
 from forum.runs.run_fold import TaskState
 from tests.e2e.project import Project, project
+from tests.surfaces.command_server import run_command
 
 pytestmark = pytest.mark.slow
 
@@ -36,15 +37,7 @@ def home(tmp_path: Path) -> Any:  # noqa: ANN401  a generator of a project
 
 def forum(home: Project, *argv: str) -> subprocess.CompletedProcess[str]:
     """Type a command in the project."""
-    return subprocess.run(
-        [sys.executable, "-m", "forum", *argv],
-        cwd=home.home,
-        env=home.environ,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return run_command(argv, home.home, home.environ)
 
 
 def calls_of(home: Project, run: str) -> list[tuple[CallFacts, ReplyFacts | None]]:
@@ -115,6 +108,7 @@ def test_a_team_of_a_model_that_is_too_small_is_answered_by_the_model(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.nightly  # in the gate, the results of the team of the demo become one
 def test_two_results_of_a_real_model_become_one_answer(
     home: Project, smollm2: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

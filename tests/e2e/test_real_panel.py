@@ -15,6 +15,9 @@ from tests.e2e.test_real_model import MODEL, forum
 
 pytestmark = pytest.mark.slow
 
+MAX_TOKENS = 96
+"""Of a reply; one that is cut short is told so, as a long one of a larger model would be."""
+
 
 @pytest.fixture
 def home(tmp_path: Path, smollm2: str) -> Any:  # noqa: ANN401  a generator of a project
@@ -22,14 +25,15 @@ def home(tmp_path: Path, smollm2: str) -> Any:  # noqa: ANN401  a generator of a
     with project(tmp_path / "project", None) as made:
         (made.home / "forum.toml").write_text(
             "".join(
-                f'[models.{name}]\nurl = "{smollm2}"\nmodel = "{MODEL}"\nmax_tokens = 240\n'
-                f"options = {{ temperature = {warmth}, seed = 3 }}\n"
+                f'[models.{name}]\nurl = "{smollm2}"\nmodel = "{MODEL}"\n'
+                f"max_tokens = {MAX_TOKENS}\noptions = {{ temperature = {warmth}, seed = 3 }}\n"
                 for name, warmth in (("cold", 0), ("warm", 0.9))
             )
         )
         yield made
 
 
+@pytest.mark.nightly  # in the gate, a symposium sits: its seats are asked, read and recorded alike
 def test_a_council_of_a_real_model(home: Project) -> None:
     """Two seats, one exchange: everything that was asked is what the protocol asks."""
     completed = forum(

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from random import sample
 
 import pytest
 
@@ -169,9 +170,17 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fetched(log: Path, folder: Path) -> Path:
-    """Return a copy of the log in which checkpoint, tiles and entries came over HTTP."""
+    """Return a copy of the log in which checkpoint, tiles and entries came over HTTP.
+
+    Of the entries, those at the ends of whatever has ends, and others that are drawn.
+    """
     shutil.copytree(log, folder, dirs_exist_ok=True)
-    tiles = [path for path in (folder / "tile").rglob("*") if path.is_file()]
+    files = [path for path in (folder / "tile").rglob("*") if path.is_file()]
+    entries = {path for path in files if "entries" in path.parts}
+    bundles = {index // TILE_WIDTH for index in PROVEN} | {*sample(range(SIZE // TILE_WIDTH), 20)}
+    asked = {folder / entries_path(at, min(TILE_WIDTH, SIZE - at * TILE_WIDTH)) for at in bundles}
+    assert asked <= entries
+    tiles = [path for path in files if path not in entries or path in asked]
     with project(log.parent, None) as made, serving(made) as there:
         for path in (folder / "checkpoint", *tiles):
             response = there.client.get(f"/tlog/{path.relative_to(folder)}")

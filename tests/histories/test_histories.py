@@ -37,6 +37,7 @@ from forum.verify import State, Trust, standalone, verify_bundle
 from tests.e2e.project import eventually
 from tests.histories.write import PLAN, RUN_RELEASE, Release, unpack
 from tests.soak.cluster import scratch_database
+from tests.surfaces.command_server import run_command
 
 HERE = Path(__file__).parent
 _LONG_CALL_MS = 3000
@@ -83,15 +84,7 @@ class History:
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of this release."""
-        return subprocess.run(
-            [sys.executable, "-m", "forum", *words],
-            cwd=self.home,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_command(words, self.home, self.environ)
 
 
 def project_of(folder: Path, home: Path) -> None:
@@ -220,6 +213,11 @@ def end_of(forum: Forum, run: str) -> Run:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize(
+    "release_folder",
+    [*(pytest.param(name, marks=pytest.mark.nightly) for name in RELEASES[:-1]), RELEASES[-1]],
+    indirect=True,
+)
 @pytest.mark.parametrize("history", ["postgres"], indirect=True)
 def test_processes_of_the_release_before_work_on_beside_an_upgrade(
     history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -322,7 +320,17 @@ def check_done_once(state: Run) -> None:
     [*(pytest.param(name, marks=pytest.mark.nightly) for name in RELEASES[:-1]), RELEASES[-1]],
     indirect=True,
 )
-@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("history", "way"),
+    [
+        # The way to end is met in each database by the tests of workers (e2e/test_workers.py).
+        ("sqlite", signal.SIGTERM),
+        pytest.param("postgres", signal.SIGKILL, marks=pytest.mark.postgres),
+        pytest.param("sqlite", signal.SIGKILL, marks=pytest.mark.nightly),
+        pytest.param("postgres", signal.SIGTERM, marks=(pytest.mark.postgres, pytest.mark.nightly)),
+    ],
+    indirect=["history"],
+)
 def test_a_worker_goes_on_with_what_one_of_the_release_before_has_left(
     history: History, tmp_path: Path, way: signal.Signals
 ) -> None:

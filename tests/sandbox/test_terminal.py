@@ -164,9 +164,20 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [RAW, DEAF], ids=["raw", "deaf"])
-@pytest.mark.parametrize("is_stopped", [False, True], ids=["running", "stopped"])
-@pytest.mark.parametrize("end", ["kill", "hang up"])
+@pytest.mark.parametrize(
+    ("end", "is_stopped", "program"),
+    [
+        # Each pair of these meets in the gate.
+        pytest.param("kill", False, RAW, id="kill-running-raw"),
+        pytest.param("kill", True, DEAF, id="kill-stopped-deaf"),
+        pytest.param("hang up", False, DEAF, id="hang up-running-deaf"),
+        pytest.param("hang up", True, RAW, id="hang up-stopped-raw"),
+        pytest.param("kill", False, DEAF, id="kill-running-deaf", marks=pytest.mark.nightly),
+        pytest.param("kill", True, RAW, id="kill-stopped-raw", marks=pytest.mark.nightly),
+        pytest.param("hang up", False, RAW, id="hang up-running-raw", marks=pytest.mark.nightly),
+        pytest.param("hang up", True, DEAF, id="hang up-stopped-deaf", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_confined_program_ends_with_forum(
     shell: Shell, tmp_path: Path, end: str, *, is_stopped: bool, program: str
 ) -> None:

@@ -17,7 +17,7 @@ from forum.stores.postgres_schema import upgrade_schema
 from forum.verify import State
 from tests.conftest import ROOT
 from tests.soak.cluster import scratch_database
-from tests.stores.forking_server import CHILDREN, ENTRIES, THREADS, settings_of, wait_for
+from tests.stores.forking_server import ENTRIES, THREADS, settings_of, wait_for
 from tests.support import Chain, StoreFactory, wait_until
 
 SECONDS = 150
@@ -34,11 +34,17 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield address
 
 
-def run_server(mode: str, folder: Path, url: str) -> dict[str, Any]:
+def run_server(mode: str, folder: Path, url: str, children: int = 0) -> dict[str, Any]:
     """Run the forking server to its end; what hangs is killed, with all that it has forked."""
     command = [sys.executable, "-m", "tests.stores.forking_server", mode, str(folder), url]
+    environment = os.environ | {"FORKED_CHILDREN": str(children)}
     server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         text = server.communicate(timeout=SECONDS)[0]
@@ -57,21 +63,22 @@ def lengths(forum: Forum, runs: list[str]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_hundred_forked_children_append_and_nothing_is_lost_or_doubled(
-    tmp_path: Path, url: str
+@pytest.mark.parametrize("children", [30, pytest.param(100, marks=pytest.mark.nightly)])
+def test_forked_children_append_and_nothing_is_lost_or_doubled(
+    tmp_path: Path, url: str, children: int
 ) -> None:
     """A server that forks its workers has opened the ledger before, and has threads that write."""
-    server = run_server("crowd", tmp_path, url)
+    server = run_server("crowd", tmp_path, url, children)
     with Forum(settings_of(tmp_path, url or None)) as forum:
         report = forum.log.verify(forum.log.read_trust())
-        written = lengths(forum, [f"child-{nth}" for nth in range(CHILDREN)])
+        written = lengths(forum, [f"child-{nth}" for nth in range(children)])
         parents = lengths(forum, [*(f"parent-{nth}" for nth in range(THREADS)), "afterwards"])
         (own,), size = lengths(forum, ["log"]), forum.store.head().size
         waiting = [str(row.position) for row in forum.store.unsequenced_rows() if row is not None]
 
     assert {nth: code for nth, code in enumerate(server["codes"]) if code} == {}
-    assert (len(server["codes"]), server["went_on"]) == (CHILDREN, True)
-    assert written == [ENTRIES + 2] * CHILDREN  # with the opening and the close of the run
+    assert (len(server["codes"]), server["went_on"]) == (children, True)
+    assert written == [ENTRIES + 2] * children  # with the opening and the close of the run
     # The last who closed the ledger has given all of them an index.
     assert not waiting
     # Beside the log's own first entries there is nothing that nobody has written.

@@ -17,10 +17,8 @@ from base64 import b64encode
 from time import monotonic
 from typing import Any
 
-# What every command needs is imported once.
-import forum.app
 import forum.surfaces.cli
-import forum.verify
+from tests.surfaces.command_server import import_commands
 
 _PATIENCE_S = 60.0
 """How long a command may take to end after SIGINT; the machine may be busy."""
@@ -79,6 +77,7 @@ def _follow(number: int, process: int, given: bytes, seconds: float) -> bytes:
 
 
 def _serve() -> None:
+    import_commands()
     for line in sys.stdin:
         case = json.loads(line)
         process, number = pty.fork()

@@ -11,6 +11,7 @@ import httpx2
 
 from tests.e2e.project import Project, eventually, project
 from tests.support import free_port
+from tests.surfaces.command_server import start_command
 from tests.surfaces.terminal import FORUM, Terminal
 
 START_SECONDS = 120.0
@@ -57,14 +58,21 @@ def served(
 
 @contextmanager
 def serving(
-    made: Project, options: tuple[str, ...] = (), program: tuple[str, ...] = ("-m", "forum")
+    made: Project, options: tuple[str, ...] = (), program: tuple[str, ...] = ()
 ) -> Iterator[Served]:
-    """Serve a project by one more process; what it says is in `serve.log`."""
+    """Serve a project by one more process; what it says is in `serve.log`.
+
+    A program is started afresh, with these arguments of Python.
+    """
     port = free_port()
     url = f"{'https' if '--tls-cert' in options else 'http'}://127.0.0.1:{port}"
-    argv = [sys.executable, *program, "serve", "--port", str(port), *options]
+    words = ["serve", "--port", str(port), *options]
     with (made.home / "serve.log").open("ab") as log:
-        server = subprocess.Popen(argv, cwd=made.home, env=made.environ, stderr=log)
+        if program:
+            argv = [sys.executable, *program, *words]
+            server = subprocess.Popen(argv, cwd=made.home, env=made.environ, stderr=log)
+        else:
+            server = start_command(words, made.home, made.environ, stderr=log)
     try:
         token = made.forum.access.operator_token()
         shown = {"Authorization": f"Bearer {token}"}
@@ -76,11 +84,14 @@ def serving(
 
 
 @contextmanager
-def started(terminal: Terminal, *words: str) -> Iterator[str]:
+def started(terminal: Terminal, *words: str, is_fresh: bool = False) -> Iterator[str]:
     """Start a server, and return the address at which it says that it serves."""
-    with subprocess.Popen(
-        [FORUM, *words], cwd=terminal.folder, env=terminal.environment, stderr=subprocess.PIPE
-    ) as process:
+    place, environment = terminal.folder, terminal.environment
+    with (
+        subprocess.Popen([FORUM, *words], cwd=place, env=environment, stderr=subprocess.PIPE)
+        if is_fresh
+        else start_command(words, place, environment, stderr=subprocess.PIPE) as process
+    ):
         assert process.stderr is not None
         try:
             lines = next((line for line in process.stderr if b" serving " in line), b"")

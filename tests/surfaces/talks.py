@@ -1,7 +1,6 @@
 """Conversations with a server over MCP, by the SDK's own client."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from forum.ledger.kinds import Scope
 from forum.surfaces.mcp.callers import LocalCaller
 from forum.surfaces.mcp.server import make_server
 from tests.e2e.project import Project
+from tests.surfaces.command_server import command_server
 
 ERAS = ("2026-07-28", "legacy")
 
@@ -79,9 +79,9 @@ def over_pipes(made: Project, *options: str) -> Connect:
 
     @asynccontextmanager
     async def connect(era: str) -> AsyncIterator[Talk]:
-        argv = ["-m", "forum", "mcp", *options]
+        program, *args = command_server().argv("mcp", *options)
         started = StdioServerParameters(
-            command=sys.executable, args=argv, cwd=made.home, env=dict(made.environ)
+            command=program, args=args, cwd=made.home, env=dict(made.environ)
         )
         with (made.home / "mcp.log").open("a") as log:
             async with Client(stdio_client(started, log), mode=era, cache=None) as client:

@@ -46,21 +46,7 @@ class Terminal:
 
     def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own; a fresh one, if a variable is for Python."""
-        environment = self.environment | variables
-        if not any(
-            name.startswith(("PYTHON", "LANG", "LC_")) and os.environ.get(name) != text
-            for name, text in environment.items()
-        ):
-            return command_server.command_server().run(words, self.folder, environment)
-        return subprocess.run(
-            [FORUM, *words],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return command_server.run_command(words, self.folder, self.environment | variables)
 
     def costs(self) -> CostTable:
         """Return what the runs of the project have cost, and which caps were reached."""

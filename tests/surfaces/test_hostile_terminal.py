@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 Cases = Callable[[HostileProject], list[Case]]
-_SERVES_S = 3.0
+_SERVES_S = 1.5
 
 
 def _of(*calls: str, given: str = "", seconds: float = 60.0) -> Cases:
@@ -201,7 +201,7 @@ def terminal(project: HostileProject) -> Iterator[Callable[[Case], str]]:
         [sys.executable, Path(__file__).with_name("pty_driver.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}/src"},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"},
     )
     assert driver.stdin is not None
     assert driver.stdout is not None

@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from tests.e2e.project import Project, project
 from tests.e2e.test_many_logs import call
 from tests.soak.cluster import scratch_database
 from tests.support import fresh_origin, upgraded
+from tests.surfaces.command_server import run_command
 
 pytestmark = pytest.mark.postgres
 
@@ -34,10 +34,7 @@ def database(postgres_url: str) -> Iterator[str]:
 def type_as_tenant(home: Project, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Type a command in the folder of a tenant, without what the operator's environment names."""
     environ = {k: v for k, v in home.environ.items() if k != "FORUM_DATABASE_URL"}
-    return subprocess.run(
-        [sys.executable, "-m", "forum", *arguments], cwd=home.home / "tenants" / name,
-        env=environ, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return run_command(arguments, home.home / "tenants" / name, environ)
 
 
 def address_of(home: Project, name: str) -> str:

@@ -60,9 +60,8 @@ def test_no_route_reads_a_large_body_on_the_event_loop(server: Attacked) -> None
     assert len(server.targets) > 60
     slow = {}
     for target in server.targets:
-        for name, body in replace(target, max_bytes=min(target.max_bytes, MAX_BYTES)).bodies():
-            if name in LEFT_OUT:
-                continue
+        smaller = replace(target, max_bytes=min(target.max_bytes, MAX_BYTES))
+        for name, body in smaller.bodies(without=LEFT_OUT):
             before, begun = server.loop_cpu(), monotonic()
             status = server.post(target, body, seconds=15)
             took = server.loop_cpu() - before - IDLE_LOAD * (monotonic() - begun)

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from random import Random
+from random import Random, choice
 
 import pytest
 
@@ -849,9 +849,13 @@ EVIDENCE = ("manifest.json", "checkpoint", "proofs/")
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_of_manifest_checkpoint_and_proofs_is_rejected(flips: Flips) -> None:
-    """One bit anywhere in what the evidence rests on."""
-    bits = list(flips.of(*EVIDENCE))
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.nightly), 8])
+def test_a_flipped_bit_of_manifest_checkpoint_and_proofs_is_rejected(
+    flips: Flips, every: int
+) -> None:
+    """One bit anywhere in what the evidence rests on; in the gate, another one of each byte."""
+    all_bits = list(flips.of(*EVIDENCE))
+    bits = [choice(all_bits[at : at + every]) for at in range(0, len(all_bits), every)]
 
     seen = sweep("as it is", flips, bits, flips.turned)
 

@@ -15,8 +15,9 @@ import pytest
 
 from tests.e2e.project import eventually
 from tests.support import free_port
+from tests.surfaces.command_server import start_command
 from tests.surfaces.serving import START_SECONDS, stop
-from tests.surfaces.terminal import FORUM, Terminal
+from tests.surfaces.terminal import Terminal
 from tests.test_repository import ROOT
 
 SCRIPTS = ROOT / "web/test/browser"
@@ -57,12 +58,9 @@ def up(
     port = port or free_port()
     url, log = f"http://127.0.0.1:{port}", terminal.folder.parent / "up.log"
     with log.open("ab") as writer:
-        process = subprocess.Popen(
-            [FORUM, command, "--port", str(port), *options],
-            cwd=terminal.folder,
-            env=terminal.environment | variables,
-            stderr=writer,
-        )
+        words = [command, "--port", str(port), *options]
+        environment = terminal.environment | variables
+        process = start_command(words, terminal.folder, environment, stderr=writer)
     try:
         with httpx2.Client(base_url=url, timeout=60.0) as client:
             eventually(lambda: _is_ready(client, process, log), START_SECONDS)

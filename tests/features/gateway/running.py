@@ -17,7 +17,8 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.models.prices import BilledTokens, price_by_name
 from tests.support import free_port
-from tests.surfaces.terminal import FORUM, Terminal
+from tests.surfaces.command_server import start_command
+from tests.surfaces.terminal import Terminal
 
 HERE = Path(__file__).parent
 MODEL_SPAN = "report.begin/1"
@@ -107,17 +108,12 @@ def kill_at_random(
     terminal: Terminal, url: str, chance: random.Random, cap: str, log: Path
 ) -> None:
     """Start `forum run`, and kill its process at a random moment after its first call."""
-    argv = [str(FORUM), "run", "--max-usd", cap, "--", sys.executable,
-            str(HERE / "plain_agent.py"), "8", "1000"]  # fmt: skip
+    words = ["run", "--max-usd", cap, "--", sys.executable]
+    words += [str(HERE / "plain_agent.py"), "8", "1000"]
     before = log.stat().st_size
-    process = subprocess.Popen(
-        argv,
-        cwd=terminal.folder,
-        env=terminal.environment | provider_variables(url),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    environment = terminal.environment | provider_variables(url)
+    quiet = subprocess.DEVNULL
+    process = start_command(words, terminal.folder, environment, stdout=quiet, stderr=quiet)
     deadline = monotonic() + 60
     while log.stat().st_size == before and process.poll() is None:
         assert monotonic() < deadline

@@ -1,6 +1,5 @@
 """The gateway of a server: keys of scope `report`, runs told apart, caps per key and day."""
 
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,8 @@ from tests.features.gateway.running import (
     read_log,
 )
 from tests.support import free_port
-from tests.surfaces.terminal import FORUM, Terminal
+from tests.surfaces.command_server import start_command
+from tests.surfaces.terminal import Terminal
 
 CAPS = """
 [budgets.keys]
@@ -37,13 +37,9 @@ quiet_seconds = 600
 def serve(terminal: Terminal, url: str, *options: str) -> Iterator[str]:
     """Serve a project whose providers are the local one, and yield its address."""
     port = free_port()
-    with subprocess.Popen(
-        [FORUM, "serve", "--port", str(port), "--open-loopback", *options],
-        cwd=terminal.folder,
-        env=terminal.environment | provider_variables(url),
-        stdin=subprocess.DEVNULL,
-        stderr=None,
-    ) as process:
+    words = ["serve", "--port", str(port), "--open-loopback", *options]
+    environment = terminal.environment | provider_variables(url)
+    with start_command(words, terminal.folder, environment) as process:
         try:
             root, deadline = f"http://127.0.0.1:{port}", monotonic() + 60
             while not _answers(root):

@@ -24,7 +24,8 @@ from forum.tlog import (
     sign_checkpoint,
 )
 from tests.support import free_port, fresh_origin, key_of
-from tests.surfaces.terminal import FORUM, Terminal
+from tests.surfaces.command_server import start_command
+from tests.surfaces.terminal import Terminal
 from tests.tlog.trees import view_in_memory
 from tests.verify.world import REMOTE, witness_key
 
@@ -56,12 +57,8 @@ class Served:
         self._port = free_port()
         options = [f"--log={key.verifier()}" for key in self._logs]
         command = ["witness", "serve", f"--folder={self.folder}", f"--port={self._port}", *options]
-        self._process = subprocess.Popen(
-            [FORUM, *command],
-            cwd=self._terminal.folder,
-            env=self._terminal.environment,
-            stdout=subprocess.DEVNULL,
-        )
+        place, environment = self._terminal.folder, self._terminal.environment
+        self._process = start_command(command, place, environment, stdout=subprocess.DEVNULL)
         deadline = monotonic() + 30
         while monotonic() < deadline:
             try:
