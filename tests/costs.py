@@ -14,6 +14,7 @@ import resource
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -26,9 +27,10 @@ SHOWN = 25
 """How many of the dearest tests, files and fixtures are printed."""
 
 
+@cache
 def costs_file() -> Path:
-    """Return the file that costs are appended to."""
-    return Path(os.environ.get("FORUM_TEST_COSTS", "build/test-costs.jsonl"))
+    """Return the file that costs are appended to, also for a test that goes elsewhere."""
+    return Path(os.environ.get("FORUM_TEST_COSTS", "build/test-costs.jsonl")).absolute()
 
 
 def _cpu(who: int) -> float:
