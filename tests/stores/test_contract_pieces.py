@@ -17,12 +17,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forum.errors import BackupRejected
 from forum.ledger.body import BytesContent
 from forum.ledger.ports import EntryWrite, Position, Store
 from forum.ledger.spans import Span, encode_spans
+from forum.stores.postgres_backup import copy_rows, restore_rows
+from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.sql_piece_reader import MAX_BODY_BYTES
 from forum.stores.sql_pieces import MIN_BODY_BYTES
-from tests.support import Chain, StoreFactory
+from tests.soak.cluster import scratch_database
+from tests.support import Chain, StoreFactory, upgraded
 
 SYSTEM = b"You are a careful assistant. " * 200
 TOOLS = b'],"tools":["' + b"a tool with a long description, " * 100 + b'"]}'
@@ -256,6 +260,59 @@ def test_writers_of_one_run_at_the_same_time_store_what_they_were_given(
         records = [record for part in pool.map(work, range(len(names))) for record in part]
 
     assert_stored(store_factory(), [chains[0].records[0], *records])
+
+
+def test_a_row_that_is_set_aside_keeps_its_bodies_and_those_of_others_stay(
+    store_factory: StoreFactory,
+) -> None:
+    """A forged entry may share bytes with genuine ones: an operator still reads all of it."""
+    random, store, chain = Random(9), store_factory(), Chain(store_factory.origin)
+    first, forged, third = conversation(random, 3, 4000)
+    records = write(store, chain, first, forged)
+    store.move_to_quarantine(store.pending_entries(10).select([1]))
+    chain.records.pop()
+    records = [records[0], *write(store_factory(), chain, third)]
+    with rows_of(store_factory) as run:
+        (kept,) = run("SELECT data FROM {s}quarantine_body ORDER BY quarantine DESC").fetchone()
+
+    assert bytes(kept) == forged
+    assert_stored(store_factory(), records)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("is_old", [False, True])
+def test_bodies_that_share_bytes_are_restored_where_all_can_read_them(
+    postgres_url: str, tmp_path: Path, *, is_old: bool
+) -> None:
+    """With other ids; and not beside a release that would take them for altered ones."""
+    factory = StoreFactory(upgraded(postgres_url))
+    records = write(factory(), Chain(factory.origin), *conversation(Random(10), 6, 3000))
+    factory.close()
+    with copy_rows(postgres_url, factory.origin, factory.origin, tmp_path) as (_, columns):
+        pass
+    with scratch_database(postgres_url) as target:
+        upgrade_schema(target)
+        other = StoreFactory(target)
+        write(other(), Chain(other.origin), *conversation(Random(11), 3, 3000))
+        other.close()
+        if is_old:
+            with psycopg.connect(target) as db:
+                db.execute("DELETE FROM forum.migration WHERE number = 18")
+        restoring = restore_rows(target, factory.origin, tmp_path, columns)
+        if is_old:
+            with pytest.raises(BackupRejected, match="db upgrade --post"), restoring:
+                pass
+            return
+        with restoring:
+            pass
+        restored = StoreFactory(target, factory.origin)
+        store = restored()
+        assert_stored(store, records)
+        chain = Chain(factory.origin)
+        chain.records = list(records)
+        more = write(store, chain, *conversation(Random(10), 7, 3000))
+        assert_stored(restored(), [*records, *more])
+        restored.close()
 
 
 SPOILS = {

@@ -26,6 +26,9 @@ from forum.stores.sql_queries import QueryExecutor
 _SHARING_MIGRATION = sql_migrations.SHARING_MIGRATION["postgres"]
 
 
+_NUMBERED_TABLES = ("piece", "span_list")
+
+
 _MAX_ATTEMPTS = 5
 
 
@@ -80,7 +83,11 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
                 self._cache_strand_keys(added, cache)
             else:
                 self._append_entries(db, records, cached)
-        except psycopg.errors.UniqueViolation:
+        except psycopg.errors.UniqueViolation as error:
+            # Numbers of pieces are given once.  If somebody has set them back, that is no taken
+            # position: a writer that tried the next one would never end.
+            if (error.diag.table_name or "").startswith(_NUMBERED_TABLES):
+                raise errors.StoreFailed("appending", str(error).strip()) from error
             raise errors.PositionTaken(str(records[0].position)) from None
 
     def _append_all(

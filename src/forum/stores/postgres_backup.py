@@ -15,9 +15,9 @@ from psycopg import sql
 
 from forum.errors import BackupRejected, NoSuchLog
 from forum.ledger.ports import Reader
-from forum.stores import postgres_partitions, postgres_reader
+from forum.stores import postgres_partitions, postgres_reader, sql_migrations
 from forum.stores.postgres_connections import Connection, translate_errors
-from forum.stores.postgres_sessions import Purpose, check_database_url, connect
+from forum.stores.postgres_sessions import QUERIES, Purpose, check_database_url, connect
 
 _SCHEMA = "forum"
 _ID_TABLES = ("log", "strand")
@@ -90,6 +90,7 @@ def restore_rows(
         for table in columns:
             load_rows(db, table, columns[table], folder / f"{table}.copy")
         _check_absent(db)
+        check_sharing(db)
         restore_logs(db, columns["log"])
         restore_strands(db, columns["strand"])
         postgres_partitions.add_partitions(db)
@@ -153,6 +154,24 @@ def load_rows(db: Connection, table: str, names: Sequence[str], path: Path) -> N
     with path.open("rb") as file, db.cursor().copy(rows) as copy:
         while piece := file.read(_CHUNK_BYTES):
             copy.write(piece)
+
+
+def check_sharing(db: Connection) -> None:
+    """Raise `BackupRejected` if staged bodies share bytes, and older releases may still work here.
+
+    Such a process could not read them, and would take them for altered ones.
+    """
+    names = db.execute("SELECT to_regclass('copied_span_list') IS NOT NULL").fetchone()
+    if names is None or not names[0]:
+        return  # a backup of a release in which no bodies share bytes
+    row = db.execute("SELECT EXISTS (SELECT FROM copied_span_list)").fetchone()
+    number = {"number": sql_migrations.SHARING_MIGRATION["postgres"]}
+    ready = db.execute(QUERIES["writes_shared_bodies"], number).fetchone()
+    if row and row[0] and not (ready and ready[0]):
+        raise BackupRejected(
+            "releases up to 0.2 may still work with this database, and cannot read its bodies: end "
+            "their processes, then: forum db upgrade --post"
+        )
 
 
 def _check_absent(db: Connection) -> None:

@@ -252,6 +252,7 @@ class LogMover:
     def _load_new(self, db: Connection, columns: postgres_backup.Columns, folder: Path) -> int:
         for table, names in columns.items():
             postgres_backup.load_rows(db, table, names, folder / f"{table}.copy")
+        postgres_backup.check_sharing(db)
         db.execute(
             "CREATE TEMP TABLE new_log ON COMMIT DROP AS"
             " SELECT c.id AS old, l.id AS new FROM copied_log c JOIN forum.log l USING (origin)"

@@ -60,7 +60,8 @@ class Machine:
         with self.forum() as forum:
             forum.keys.initialise()
             for n in range(notes):
-                forum.log.record_note(text_content(f"note {n}"))
+                # Long enough that it is stored as pieces, which have ids of their own.
+                forum.log.record_note(text_content(f"note {n} " * 400))
             return forum.store.head().size
 
     def back_up(self) -> Path:
