@@ -286,7 +286,7 @@ def _answer(connection: socket.socket) -> None:
         os.close(number)
     with suppress(OSError):  # nobody asks any more
         connection.sendall(b"%d\n" % command)
-    ended = os.pidfd_open(command)
+    ended = _open_handle(command)
     if ended not in select.select([ended, connection.fileno()], [], [])[0]:
         os.kill(command, signal.SIGKILL)  # whoever asked for it is gone
     _, status, used = os.wait4(command, 0)
@@ -294,6 +294,13 @@ def _answer(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.sendall(json.dumps(told).encode() + b"\n")
     os._exit(0)
+
+
+def _open_handle(process: int) -> int:
+    """Return what becomes readable when a process ends."""
+    if sys.platform != "linux":
+        raise NotImplementedError(sys.platform)
+    return os.pidfd_open(process)
 
 
 def _become(folder: str, environment: dict[str, str], streams: list[int]) -> None:
