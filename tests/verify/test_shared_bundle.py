@@ -10,8 +10,9 @@ from forum.ledger.archive import make_copy
 from forum.ledger.bundle import BundleReader
 from forum.ledger.kinds import LEDGER_KINDS, Outcome, RedactionReason
 from forum.ledger.zip_archive import unpack_archive
-from forum.verify import Bodies
+from forum.verify import Bodies, State, Trust
 from tests.verify.conversations import conversation, prompts
+from tests.verify.hostile_spans import STRANGER
 from tests.verify.samples import (
     RUN,
     Files,
@@ -47,6 +48,14 @@ def test_more_than_the_reader_wants_is_refused_by_all() -> None:
     assert problems(refused) == {"bundle-altered"}
     assert refused.bodies == Bodies()
     assert "--max-bytes" in refused.intact.reason
+
+
+@pytest.mark.parametrize("trust", [Trust(), Trust(keys=(STRANGER.verifier(),))])
+def test_bodies_of_entries_that_nobody_signed_are_not_put_together(trust: Trust) -> None:
+    """Otherwise a stranger could have gigabytes hashed; nothing is said to hold of them."""
+    report = verify_both(conversation(), trust)
+    assert report.bodies == Bodies(ok=1)
+    assert report.intact.state is not State.HOLDS
 
 
 def test_the_form_of_the_archive_does_not_decide_the_version(

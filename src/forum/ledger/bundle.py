@@ -230,6 +230,10 @@ class BundleReader:
             return StoredBody(salt, lambda: self._listed.chunks((index, name)), size=size)
         return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
 
+    def is_shared(self, index: int, name: str) -> bool:
+        """Return whether a body is put together from spans."""
+        return (index, name) in self._listed.table
+
     @property
     def body_bytes(self) -> int:
         """The number of bytes of all bodies together, if what they share is held once."""
