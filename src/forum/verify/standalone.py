@@ -1197,7 +1197,7 @@ def read_spans(data: bytes) -> tuple[int, list[Any] | None, int, list[list[int]]
 NO_SPANS = "a list of spans is not in canonical form"
 
 
-class SharedBodies:
+class BundleBodies:
     """The bodies that have a list.  Each list is checked before any body is put together."""
 
     def __init__(self, archive: BundleArchive, pieces: list[str]) -> None:
@@ -1335,7 +1335,7 @@ class BundleContents:
             extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
             require(name in names or extra, "a file with an unknown name")
         self.bodies = dict(sorted(self.bodies.items()))
-        self._shared = SharedBodies(self._archive, self._pieces)
+        self._shared = BundleBodies(self._archive, self._pieces)
         self.body_bytes = self._check_lists(max_bytes) if self._shares else 0
         """How many bytes all bodies have, if they share some."""
 
