@@ -88,5 +88,5 @@ def test_more_than_a_reader_wants_is_refused(most: int, unit: str) -> None:
     table = open_table(dict(share(contents).files()))
     if unit == "spans":
         table.span_count = 41
-    with pytest.raises(Malformed, match=f"{unit} together, and at most .* --max-bytes"):
+    with pytest.raises(Malformed, match=f"{unit} together, and at most .*--max-bytes"):
         table.finish(0, most)
