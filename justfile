@@ -47,6 +47,7 @@ docs: client
     {{bin}}/python -m tests.docs.feature_pages
     {{bin}}/python -m tests.docs.verify_page
     {{bin}}/python -m tests.docs.evidence_schema
+    {{bin}}/python -m tests.docs.bundle_vectors
     {{bin}}/python -m tests.docs.site
 
 # Write the generated parts of the Python and the TypeScript client, and their reference

@@ -194,3 +194,20 @@ func sortPlaces(places []bodyPlace) {
 		return places[i].name < places[j].name
 	})
 }
+
+// withoutSpans returns an entry without its bodies in spans, which are then not put together: a
+// short list describes a long body, and whoever made up the entry must not have it hashed.
+func (b *bundle) withoutSpans(index int64, e *entry) *entry {
+	if b.shared == nil {
+		return e
+	}
+	without := *e
+	without.bodyNames, without.bodies = nil, map[string]commitment{}
+	for _, name := range e.bodyNames {
+		if b.shared.lists[bodyPlace{index, name}] == nil {
+			without.bodyNames = append(without.bodyNames, name)
+			without.bodies[name] = e.bodies[name]
+		}
+	}
+	return &without
+}

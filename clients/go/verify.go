@@ -466,12 +466,13 @@ func (v *verifier) checkMemories() {
 
 func (v *verifier) checkEntry(index int64) {
 	data, proof := v.bundle.entry(index)
-	leaf := hashLeaf(data)
+	leaf, isProven := hashLeaf(data), false
 	err := attempt(func() {
 		own := proof.at == index && string(proof.note) == string(v.bundle.checkpoint)
 		require(own, "the proof is for another entry or checkpoint")
 		if v.tree != nil {
 			checkInclusion(proof.nodes, leaf, index, *v.tree)
+			isProven = true
 		}
 	})
 	if err != nil {
@@ -482,7 +483,11 @@ func (v *verifier) checkEntry(index int64) {
 		v.findings.add("entry-malformed", err.Error(), index, nil)
 		return
 	}
-	v.checker.checkEntry(index, hexOf(leaf), e)
+	checked := e
+	if !isProven {
+		checked = v.bundle.withoutSpans(index, e)
+	}
+	v.checker.checkEntry(index, hexOf(leaf), checked)
 	if _, known := kinds[e.kind]; !known {
 		v.unknown[e.kind]++
 	}

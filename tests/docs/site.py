@@ -34,6 +34,7 @@ _COPIED = (
     "llms.txt",
     "docs/**/*.md",
     "docs/**/*.schema.json",
+    "docs/**/*.vectors.json",
     "docs/**/*.svg",
     "docs/**/*.png",
     "examples/**/*.py",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import Malformed
-from forum.ledger.shared_bodies import SharedBodies
+from forum.ledger.shared_bodies import GatheredBodies
 from forum.ledger.span_files import SpanTable, read_span_file
 from tests.verify.conversations import prompts
 
@@ -16,9 +16,9 @@ PARTS = [bytes([65 + n]) * 700 for n in range(6)] + [b"", b"short", bytes(range(
 bodies = st.lists(st.lists(st.sampled_from(PARTS), max_size=6).map(b"".join), max_size=12)
 
 
-def share(contents: list[bytes]) -> SharedBodies:
+def share(contents: list[bytes]) -> GatheredBodies:
     """Return bodies, one for each entry."""
-    return SharedBodies(((n, "text"), (SALT, content)) for n, content in enumerate(contents))
+    return GatheredBodies(((n, "text"), (SALT, content)) for n, content in enumerate(contents))
 
 
 def open_table(files: dict[str, bytes]) -> SpanTable:
@@ -50,7 +50,7 @@ def test_what_goes_in_comes_out(contents: list[bytes]) -> None:
 def test_the_same_bodies_give_the_same_files(contents: list[bytes]) -> None:
     """How they were held before does not matter."""
     once = share(contents)
-    assert dict(once.files()) == dict(SharedBodies(once.items()).files())
+    assert dict(once.files()) == dict(GatheredBodies(once.items()).files())
 
 
 def test_a_body_that_shares_nothing_has_no_list() -> None:
@@ -88,5 +88,5 @@ def test_more_than_a_reader_wants_is_refused(most: int, unit: str) -> None:
     table = open_table(dict(share(contents).files()))
     if unit == "spans":
         table.span_count = 41
-    with pytest.raises(Malformed, match=f"{unit} together, and at most .* --max-bytes"):
+    with pytest.raises(Malformed, match=f"{unit} together, and at most .*--max-bytes"):
         table.finish(0, most)

@@ -6,12 +6,20 @@ from collections.abc import Callable, Iterable
 from forum.ledger.bundle import Bundle
 from forum.ledger.spans import MAX_CHAIN, MAX_SPANS
 from forum.ledger.zip_archive import unpack_archive
-from forum.tlog import Checkpoint, TlogProof, hash_leaf, prove_inclusion, sign_checkpoint
+from forum.tlog import (
+    Checkpoint,
+    SigningKey,
+    TlogProof,
+    hash_leaf,
+    prove_inclusion,
+    sign_checkpoint,
+)
 from tests.tlog.trees import view_in_memory
 from tests.verify.samples import LOG, ORIGIN, seal
 
 List = dict[str, object]
 _BODY = "text"
+STRANGER = SigningKey(b"s" * 32, ORIGIN)
 
 
 def _entry(n: int, prev: str, size: int) -> bytes:
@@ -34,8 +42,8 @@ def _entry(n: int, prev: str, size: int) -> bytes:
     return json.dumps(members, separators=(",", ":")).encode()
 
 
-def bundle_of(lists: Iterable[List], pieces: list[bytes]) -> bytes:
-    """Return a bundle with one entry for each list, all of them in a signed tree."""
+def bundle_of(lists: Iterable[List], pieces: list[bytes], key: SigningKey = LOG) -> bytes:
+    """Return a bundle with one entry for each list, all of them in a tree that a key has signed."""
     entries: list[bytes] = []
     prev = ""
     lists = list(lists)
@@ -45,7 +53,7 @@ def bundle_of(lists: Iterable[List], pieces: list[bytes]) -> bytes:
         entries.append(_entry(n, prev, size))
         prev = hash_leaf(entries[-1]).hex()
     view = view_in_memory([hash_leaf(data) for data in entries])
-    newest = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root(view.size)), LOG)
+    newest = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root(view.size)), key)
     proofs = {n: TlogProof(n, tuple(prove_inclusion(view, n)), newest) for n in range(view.size)}
     files = unpack_archive(
         Bundle(ORIGIN, "x", newest.encode(), dict(enumerate(entries)), proofs, {}).encode()
@@ -112,10 +120,10 @@ def deep_chains_of_many_spans() -> bytes:
     return bundle_of(lists, [bytes(1000)])
 
 
-def long_bodies(count: int) -> bytes:
+def long_bodies(count: int, key: SigningKey = LOG) -> bytes:
     """Return lists of bodies that are as long as a list may make them."""
     spans = [[0, 0, 1 << 20], *([0, n % 2, (1 << 20) - 2] for n in range(15))]
-    return bundle_of([alone(spans) for _ in range(count)], [bytes(1 << 20)])
+    return bundle_of([alone(spans) for _ in range(count)], [bytes(1 << 20)], key)
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
@@ -125,4 +133,5 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "2500 lists in chains": many_chains,
     "2400 lists at the ends of chains": deep_chains_of_many_spans,
     "longer bodies than are read": lambda: long_bodies(2000),
+    "bodies as long as are read, in a tree of a stranger": lambda: long_bodies(128, STRANGER),
 }

@@ -1,17 +1,23 @@
 """Bundles in which bodies share bytes: forum/bundle/3."""
 
+import json
 import zipfile
+from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from forum.app import KINDS
 from forum.ledger.archive import make_copy
 from forum.ledger.bundle import BundleReader
 from forum.ledger.kinds import LEDGER_KINDS, Outcome, RedactionReason
-from forum.ledger.zip_archive import unpack_archive
-from forum.verify import Bodies
+from forum.ledger.zip_archive import pack_archive, unpack_archive
+from forum.tlog import WitnessPolicy
+from forum.verify import Bodies, State, Trust, verify_bundle
+from tests.docs.bundle_vectors import VECTORS, render
 from tests.verify.conversations import conversation, prompts
+from tests.verify.hostile_spans import STRANGER
 from tests.verify.samples import (
     RUN,
     Files,
@@ -19,10 +25,18 @@ from tests.verify.samples import (
     problems,
     seal,
     standalone,
+    stranger,
     verify_both,
     write_story,
 )
 from tests.verify.span_frauds import FRAUDS, forge
+
+OLD_PACK = Path(__file__).parents[1] / "features/evidence/release-0.2.zip"
+OLD_BUNDLES = {
+    name: data
+    for name, data in unpack_archive(OLD_PACK.read_bytes()).items()
+    if name.startswith("runs/")
+}
 
 
 def test_a_conversation_holds_and_is_stored_once() -> None:
@@ -47,6 +61,14 @@ def test_more_than_the_reader_wants_is_refused_by_all() -> None:
     assert problems(refused) == {"bundle-altered"}
     assert refused.bodies == Bodies()
     assert "--max-bytes" in refused.intact.reason
+
+
+@pytest.mark.parametrize("trust", [Trust(), Trust(keys=(STRANGER.verifier(),))])
+def test_bodies_of_entries_that_nobody_signed_are_not_put_together(trust: Trust) -> None:
+    """Otherwise a stranger could have gigabytes hashed; nothing is said to hold of them."""
+    report = verify_both(conversation(), trust)
+    assert report.bodies == Bodies(ok=1)
+    assert report.intact.state is not State.HOLDS
 
 
 def test_the_form_of_the_archive_does_not_decide_the_version(
@@ -102,6 +124,33 @@ def test_a_redacted_body_leaves_no_bytes(tmp_path: Path) -> None:
     world.close()
     assert b"to hide" not in copy
     assert verify_both(copy).ok
+
+
+def test_the_published_vectors_are_these() -> None:
+    """To write them: python -m tests.docs.bundle_vectors."""
+    assert VECTORS.read_text() == render()
+
+
+def test_the_published_bundle_verifies() -> None:
+    """Its bytes do not change with what writes bundles: every verifier goes on to read them."""
+    vectors = json.loads(VECTORS.read_text())
+    files = {name: b64decode(data) for name, data in vectors["genuine"].items()}
+    data = pack_archive(files | {"manifest.json": vectors["manifest"].encode()})
+    assert verify_both(data).ok
+    assert seal(unpack_archive(data)) == data
+
+
+@pytest.mark.parametrize("run", OLD_BUNDLES)
+def test_the_bundles_of_a_released_version_are_read(run: str) -> None:
+    """These bytes are of release 0.2, which wrote forum/bundle/1."""
+    data = OLD_BUNDLES[run]
+    assert b'{"v":"forum/bundle/1",' in data
+    trust = Trust(policy=WitnessPolicy.parse(OLD_PACK.with_suffix(".policy").read_bytes()))
+    report = verify_bundle(data, KINDS, trust)
+    stated = standalone.verify(data, stranger(trust))
+    assert report.intact.state is State.HOLDS
+    assert stated["intact"]["state"] == "holds"
+    assert report.bodies.ok == stated["bodies"]["ok"] > 0
 
 
 @pytest.mark.parametrize("name", FRAUDS)

@@ -21,7 +21,7 @@ from forum.ledger.log import find_index
 from forum.ledger.ports import EntryReader, LogReader, Position
 from forum.ledger.redaction import redacted_bodies
 from forum.ledger.retention_holds import read_retention
-from forum.ledger.shared_bodies import SharedBodies
+from forum.ledger.shared_bodies import GatheredBodies
 from forum.ledger.span_files import NO_LIMIT
 
 _MAX_OPEN_COPIES = 64
@@ -65,7 +65,7 @@ def make_copy(reader: LogReader, kinds: Kinds, run: str, policy: tlog.WitnessPol
     bodies = bundle.bodies
     if redacted.intersection(bodies):
         # Anew: what only a redacted body holds must not remain in a piece.
-        bodies = SharedBodies((p, bodies[p]) for p in sorted(bodies) if p not in redacted)
+        bodies = GatheredBodies((p, bodies[p]) for p in sorted(bodies) if p not in redacted)
     return replace(bundle, bodies=bodies, extras={})
 
 

@@ -29,7 +29,7 @@ from forum.ledger.listed_bodies import ListedBodies
 from forum.ledger.ports import BodyReader, EntryReader, LogReader, TreeReader
 from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
 from forum.ledger.retention_holds import RETENTION_STRAND
-from forum.ledger.shared_bodies import SaltedBody, SharedBodies
+from forum.ledger.shared_bodies import GatheredBodies, SaltedBody
 from forum.ledger.span_files import MAX_BODY_BYTES, Place, read_span_file
 from forum.ledger.witness_records import find_records
 
@@ -144,8 +144,8 @@ class Bundle(msgspec.Struct, frozen=True):
         for index in self.entries:
             yield f"proofs/{index:016}.inclusion", _write_hashes(self.proofs[index].hashes)
         bodies = self.bodies
-        if not isinstance(bodies, SharedBodies):
-            bodies = SharedBodies(sorted(bodies.items()))
+        if not isinstance(bodies, GatheredBodies):
+            bodies = GatheredBodies(sorted(bodies.items()))
         yield from bodies.files()
         for (index, name), salt in bodies.salts():
             yield f"salts/{index:016}/{name}", salt
@@ -229,6 +229,10 @@ class BundleReader:
             size = self._listed.table.size((index, name))
             return StoredBody(salt, lambda: self._listed.chunks((index, name)), size=size)
         return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
+
+    def is_shared(self, index: int, name: str) -> bool:
+        """Return whether a body is put together from spans."""
+        return (index, name) in self._listed.table
 
     @property
     def body_bytes(self) -> int:
@@ -385,7 +389,7 @@ def gather_bundle(
         checkpoint=data,
         entries=entries,
         proofs={i: _proof(view, i, data, note) for i, data in entries.items()},
-        bodies=SharedBodies(_bodies(reader, run_entries)),
+        bodies=GatheredBodies(_bodies(reader, run_entries)),
         past=past,
         extras={
             "README.txt": README.encode(),

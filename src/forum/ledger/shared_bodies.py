@@ -65,7 +65,7 @@ class _ListedBody(msgspec.Struct, frozen=True):
     size: int
 
 
-class SharedBodies(Mapping[Place, SaltedBody]):
+class GatheredBodies(Mapping[Place, SaltedBody]):
     """Salt and content of bodies, by the index of the entry and the name of the body.
 
     What is shared is held once, and put together when it is asked for.

@@ -7,11 +7,15 @@ finding.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
 
 from forum import tlog
 from forum.errors import Malformed, ProofRejected
 from forum.ledger.body import StoredBody
 from forum.ledger.bundle import BundleReader
+from forum.ledger.entry import Entry
 from forum.ledger.kinds import Kinds
 from forum.ledger.ports import Position
 from forum.ledger.witness_records import WitnessRecords
@@ -86,6 +90,8 @@ class _BundleAudit:
         self._leaves: set[bytes] = set()
         """The leaf hashes of all entries so far, among which parents are looked up."""
         self._bodies = set(bundle.bodies)
+        self._unread: set[tuple[int, str]] = set()
+        """The bodies in spans of entries that no signed tree is known to hold."""
         self._committed: set[tuple[int, str]] = set()
         """The index and name of each body that entries of the run commit to."""
         self._checker = EntryChecker(
@@ -113,7 +119,8 @@ class _BundleAudit:
         for number, index in enumerate(indexes, 1):
             self._check_entry(index)
             progress(number, len(indexes))
-        for run in self._sessions.runs:
+        # Without all bodies, an honest session would seem to break its rules.
+        for run in self._sessions.runs if not self._unread else ():
             self._sessions.check_session(run, self._own_entries())
         if self._trust.policy is not None and not self._trust.is_satisfied_by(cosignatures):
             self._findings.add(
@@ -130,6 +137,7 @@ class _BundleAudit:
     def _check_entry(self, index: int) -> None:
         data, proof = self._bundle.entry(index), self._bundle.proof(index)
         leaf = tlog.hash_leaf(data)
+        is_proven = False
         if proof.entry != index or proof.note != self._bundle.checkpoint:
             self._findings.add(
                 report.Problem.PROOF_REJECTED, "the proof is for another entry or checkpoint", index
@@ -138,6 +146,7 @@ class _BundleAudit:
             try:
                 tree = (self._checkpoint.size, self._checkpoint.root)
                 tlog.check_inclusion(proof.hashes, leaf, index, *tree)
+                is_proven = True
             except ProofRejected as error:
                 self._findings.add(report.Problem.PROOF_REJECTED, str(error), index)
         try:
@@ -148,7 +157,8 @@ class _BundleAudit:
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
         self._checker.set_time_bounds(*self._times.bounds(index))
-        self._checker.check_entry(index, leaf.hex().encode(), entry)
+        checked = entry if is_proven else self._without_spans(index, entry)
+        self._checker.check_entry(index, leaf.hex().encode(), checked)
         if entry.run == self._bundle.run:
             self._own.append(index)
             self._committed.update((index, name) for name in entry.bodies)
@@ -156,6 +166,15 @@ class _BundleAudit:
             self._reports.check_entry(index, entry)
             self._tallies.add_entry(entry)
         self._leaves.add(leaf)
+
+    def _without_spans(self, index: int, entry: Entry[Any]) -> Entry[Any]:
+        """Return an entry without its bodies in spans, and let none of them be put together.
+
+        A short list describes a long body: whoever made up the entry must not have it hashed.
+        """
+        bodies = {n: b for n, b in entry.bodies.items() if not self._bundle.is_shared(index, n)}
+        self._unread |= {(index, name) for name in entry.bodies.keys() - bodies.keys()}
+        return replace(entry, bodies=bodies) if len(bodies) < len(entry.bodies) else entry
 
     def _own_entries(self) -> Iterator[IndexedEntry]:
         """Yield the entries of the run, read from the bundle again."""
@@ -219,7 +238,8 @@ class _BundleAudit:
                 self._findings.add(report.Problem.HISTORY_REPLACED, detail)
 
     def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
-        return self._bundle.body(index, name) if (index, name) in self._bodies else None
+        known = (index, name) in self._bodies and (index, name) not in self._unread
+        return self._bundle.body(index, name) if known else None
 
     def _session_body(self, index: int, position: Position, name: str) -> StoredBody | None:
         """Return a body of this run, or of another one that it was compared with."""
@@ -276,6 +296,7 @@ class _BundleAudit:
             not_checked=(
                 *describe_unknown_kinds(self._unknown.items()),
                 *self._sessions.list_not_checked(),
+                *(f"the session of run {run}" for run in self._sessions.runs if self._unread),
                 *unbounded,
             ),
             entries=count,

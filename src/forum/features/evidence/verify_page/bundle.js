@@ -12,6 +12,7 @@ import { quote } from "./text.js";
 /** The bundle: docs/spec/bundle.md. */
 
 /** @typedef {import("./entry.js").Commitment} Commitment */
+/** @typedef {import("./entry.js").Entry} Entry */
 
 /**
  * A C2SP tlog-proof file: an index, an inclusion proof, and the checkpoint that it leads to.
@@ -257,6 +258,19 @@ export class BundleContents {
     if (list) return this.shared.read(list);
     const body = this.bodies.get(key);
     return body && this.archive.read(body.file);
+  }
+
+  /**
+   * Return an entry without its bodies in spans, which are then not put together.
+   *
+   * A short list describes a long body: whoever made up the entry must not have it hashed.
+   * @param {bigint} index
+   * @param {Entry} entry
+   * @returns {Entry}
+   */
+  withoutSpans(index, entry) {
+    const bodies = [...entry.bodies].filter(([name]) => !this.shared.lists.has(bodyKey(index, name)));
+    return { ...entry, bodies: new Map(bodies) };
   }
 
   /**

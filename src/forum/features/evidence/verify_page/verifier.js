@@ -309,7 +309,7 @@ class BundleVerifier {
   #checkEntry(index) {
     const data = this.bundle.entry(index);
     const leaf = hashLeaf(data);
-    this.#checkProof(index, leaf);
+    const isProven = this.#checkProof(index, leaf);
     const entry = unlessRejected(
       () => readEntry(data, this.kinds),
       (error) => {
@@ -318,7 +318,8 @@ class BundleVerifier {
       },
     );
     if (!entry) return;
-    this.run.checkEntry(index, toHex(leaf), entry);
+    const checked = isProven ? entry : this.bundle.withoutSpans(index, entry);
+    this.run.checkEntry(index, toHex(leaf), checked);
     if (!this.kinds.has(entry.kind)) {
       this.unknownKinds.set(entry.kind, (this.unknownKinds.get(entry.kind) ?? 0) + 1);
     }
@@ -326,6 +327,7 @@ class BundleVerifier {
   }
 
   /**
+   * Check the proof of an entry, and return whether it holds in a signed tree.
    * @param {bigint} index
    * @param {Uint8Array} leaf
    */
@@ -335,8 +337,12 @@ class BundleVerifier {
       const isOwn = at === index && equalBytes(note, this.bundle.checkpoint);
       require(isOwn, "the proof is for another entry or checkpoint");
       if (this.tree) checkInclusion(nodes, leaf, index, this.tree);
+      return Boolean(this.tree);
     };
-    unlessRejected(check, (error) => this.findings.add("proof-rejected", error.message, index));
+    return unlessRejected(check, (error) => {
+      this.findings.add("proof-rejected", error.message, index);
+      return false;
+    });
   }
 
   /**
