@@ -31,6 +31,8 @@ from time import monotonic
 from types import ModuleType
 from typing import IO
 
+from forum.platform_calls import open_exit_handle
+
 ROOT = Path(__file__).parents[2]
 FORUM = Path(sys.executable).with_name("forum")
 PRELOADED = (
@@ -286,7 +288,7 @@ def _answer(connection: socket.socket) -> None:
         os.close(number)
     with suppress(OSError):  # nobody asks any more
         connection.sendall(b"%d\n" % command)
-    ended = _open_handle(command)
+    ended = open_exit_handle(command)
     if ended not in select.select([ended, connection.fileno()], [], [])[0]:
         os.kill(command, signal.SIGKILL)  # whoever asked for it is gone
     _, status, used = os.wait4(command, 0)
@@ -294,13 +296,6 @@ def _answer(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.sendall(json.dumps(told).encode() + b"\n")
     os._exit(0)
-
-
-def _open_handle(process: int) -> int:
-    """Return what becomes readable when a process ends."""
-    if sys.platform != "linux":
-        raise NotImplementedError(sys.platform)
-    return os.pidfd_open(process)
 
 
 def _become(folder: str, environment: dict[str, str], streams: list[int]) -> None:
