@@ -64,6 +64,13 @@ def _keep_trees() -> Iterator[None]:
     """Keep the trees for the tests of this file only."""
     yield
     trees.cache_clear()
+    nodes.cache_clear()
+
+
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Return the nodes of a tree, which is walked once for all rules."""
+    return tuple(ast.walk(tree))
 
 
 def called_name(call: ast.Call) -> str:
@@ -80,18 +87,19 @@ def variadic_names(tree: ast.Module) -> set[str]:
     Under the name of a class, if that is how they are called.
     """
     names = set[str]()
-    for node in ast.walk(tree):
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.args.vararg:
-                names.add(part.name)
-                if part.name == "__init__" and isinstance(node, ast.ClassDef):
-                    names.add(node.name)
+    for node in nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.args.vararg:
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            inits = (part for part in node.body if isinstance(part, ast.FunctionDef))
+            if any(part.name == "__init__" and part.args.vararg for part in inits):
+                names.add(node.name)
     return names
 
 
 def long_calls(tree: ast.Module, variadic: set[str]) -> list[int]:
     """Return the lines of calls in which a reader has to count arguments."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node for node in nodes(tree) if isinstance(node, ast.Call))
     return [
         call.lineno
         for call in calls
@@ -102,7 +110,7 @@ def long_calls(tree: ast.Module, variadic: set[str]) -> list[int]:
 def long_assignments(tree: ast.Module) -> list[int]:
     """Return the lines of assignments in which a reader has to count names."""
     lines = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assign):
             limit = MAX_ASSIGNED if isinstance(node.value, ast.Tuple) else MAX_UNPACKED
             sizes = [len(t.elts) for t in node.targets if isinstance(t, ast.Tuple)]
@@ -112,7 +120,7 @@ def long_assignments(tree: ast.Module) -> list[int]:
 
 def fields(tree: ast.Module) -> Iterator[ast.Name | ast.Attribute]:
     """Yield the fields that classes declare, and the attributes that are set."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node
         elif isinstance(node, ast.ClassDef):
@@ -122,7 +130,7 @@ def fields(tree: ast.Module) -> Iterator[ast.Name | ast.Attribute]:
 
 def variables(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the name of each parameter, variable and declared field."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
                 yield node.lineno, name
