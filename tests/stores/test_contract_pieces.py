@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from forum.errors import BackupRejected
 from forum.ledger.body import BytesContent
 from forum.ledger.ports import EntryWrite, Position, Store
-from forum.ledger.spans import Span, encode_spans
+from forum.ledger.spans import ByteSpan, encode_spans
 from forum.stores.postgres_backup import copy_rows, restore_rows
 from forum.stores.postgres_schema import upgrade_schema
 from forum.stores.sql_piece_reader import MAX_BODY_BYTES
@@ -115,7 +115,8 @@ def stored_list_bytes(factory: StoreFactory) -> int:
 @pytest.mark.parametrize("calls", [100])
 def test_what_is_said_once_is_stored_once(store_factory: StoreFactory, calls: int) -> None:
     """A hundred prompts of a growing conversation cost what was said, and little more."""
-    random, store, chain = Random(1), store_factory(), Chain(store_factory.origin)
+    random, store = Random(1), store_factory()
+    chain = Chain(store_factory.origin)
     prompts = list(conversation(random, calls, 3000))
     records = write(store, chain, *prompts)
     said = len(prompts[-1])
@@ -229,7 +230,8 @@ def test_a_writer_that_remembers_an_erased_body_does_not_build_on_it(
     store_factory: StoreFactory,
 ) -> None:
     """Another process has erased what it would have named."""
-    random, ours, theirs = Random(5), store_factory(), store_factory()
+    random = Random(5)
+    ours, theirs = store_factory(), store_factory()
     chain = Chain(store_factory.origin)
     first, second, third = conversation(random, 3, 4000)
     before = write(ours, chain, first, second)
@@ -266,7 +268,8 @@ def test_a_row_that_is_set_aside_keeps_its_bodies_and_those_of_others_stay(
     store_factory: StoreFactory,
 ) -> None:
     """A forged entry may share bytes with genuine ones: an operator still reads all of it."""
-    random, store, chain = Random(9), store_factory(), Chain(store_factory.origin)
+    random, store = Random(9), store_factory()
+    chain = Chain(store_factory.origin)
     first, forged, third = conversation(random, 3, 4000)
     records = write(store, chain, first, forged)
     store.move_to_quarantine(store.pending_entries(10).select([1]))
@@ -358,7 +361,7 @@ def test_garbage_instead_of_spans_is_no_body(store_factory: StoreFactory) -> Non
     """Also spans that say very much of little: the content is no longer than bodies may be."""
     chain = Chain(store_factory.origin)
     records = write(store_factory(), chain, *conversation(Random(8), 1, 9000))
-    huge = encode_spans([Span(0, 0, 9000)] * 60_000)
+    huge = encode_spans([ByteSpan(0, 0, 9000)] * 60_000)
     for spans in (b"\xff", b"\x80" * 40, b"\x00\x00", huge):
         with rows_of(store_factory) as run:
             run("UPDATE {s}span_list SET spans = {value} WHERE {mine}", spans)

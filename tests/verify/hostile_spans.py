@@ -56,7 +56,14 @@ def bundle_of(lists: Iterable[List], pieces: list[bytes], key: SigningKey = LOG)
     newest = sign_checkpoint(Checkpoint(ORIGIN, view.size, view.root(view.size)), key)
     proofs = {n: TlogProof(n, tuple(prove_inclusion(view, n)), newest) for n in range(view.size)}
     files = unpack_archive(
-        Bundle(ORIGIN, "x", newest.encode(), dict(enumerate(entries)), proofs, {}).encode()
+        Bundle(
+            origin=ORIGIN,
+            run="x",
+            checkpoint=newest.encode(),
+            entries=dict(enumerate(entries)),
+            proofs=proofs,
+            bodies={},
+        ).encode()
     )
     files |= {f"pieces/{n:016}": piece for n, piece in enumerate(pieces)}
     for n, listed in enumerate(lists):

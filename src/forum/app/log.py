@@ -505,11 +505,11 @@ class LogOperations:
             raise errors.TextNotFound(body, f"it is not stored any more; see forum show {run}")
         own = (ports.Position(run, target.entry.strand, target.entry.n), body)
         leaves = {at: leaf_of(data) for at, data in store.entries_of_run(run)}
-        order = dict(zip(leaves, store.indexes(list(leaves.values())), strict=True))
-        before = order[own[0]]
+        indexes = dict(zip(leaves, store.indexes(list(leaves.values())), strict=True))
+        before = indexes[own[0]]
 
         def is_earlier(at: ports.Position) -> bool:
-            index = order.get(at)
+            index = indexes.get(at)
             return index is not None and (before is None or index < before)
 
         earlier = (

@@ -42,10 +42,10 @@ class ListedBodies:
 
     def _put_together(self, place: Place) -> bytes:
         base, kept, end = self.table.base(place)
-        known = None if base is None else self._recent.get(base)
-        parts = [] if known is None else [known[:end]]
+        base_body = None if base is None else self._recent.get(base)
+        parts = [] if base_body is None else [base_body[:end]]
         pieces = self._pieces
-        for number, offset, length in self.table.spans(place, 0 if known is None else kept):
+        for number, offset, length in self.table.spans(place, 0 if base_body is None else kept):
             piece = pieces.get(number)
             if piece is None:
                 parts.append(self._read_span(number, offset, length))

@@ -19,9 +19,9 @@ from forum.ledger.span_files import (
 )
 from forum.ledger.spans import (
     MIN_SHARED_BYTES,
+    ByteSpan,
     KnownBody,
     SharedBody,
-    Span,
     SpanList,
     resolve_chain,
     share_body,
@@ -90,8 +90,8 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
             self._spans += len(shared.spans)
             if shared.piece:
                 self._pieces[number] = shared.piece
-            known = KnownBody(number, content, shared.spans, shared.list.depth)
-            recent.add(place[1], known, shared.continued)
+            body = KnownBody(number, content, shared.spans, shared.list.depth)
+            recent.add(place[1], body, shared.continued)
         self._write_lone_bodies_whole()
         self._numbers = {body.place: number for number, body in self._listed.items()}
 
@@ -126,14 +126,14 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
         yield from ((place, salt) for place, (salt, _) in self._whole.items())
         yield from ((body.place, body.salt) for body in self._listed.values())
 
-    def _share(self, number: int, content: bytes, known: list[KnownBody]) -> SharedBody | None:
+    def _share(self, number: int, content: bytes, bodies: list[KnownBody]) -> SharedBody | None:
         """Return how to hold a body; None if it gets no list.
 
         A reader with the usual limit must be able to follow all lists.
         """
         if not MIN_SHARED_BYTES <= len(content) <= MAX_LISTED_BYTES:
             return None
-        shared = share_body(number, content, known)
+        shared = share_body(number, content, bodies)
         if len(shared.spans) > _MAX_OWN_SPANS:
             shared = share_body(number, content, ())
         most = max(MAX_BODY_BYTES, self._bytes) // BYTES_PER_SPAN
@@ -148,7 +148,7 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
             if piece != number
         }
         for number, body in list(self._listed.items()):
-            lone = self._lists[number].tail == (Span(number, 0, body.size),)
+            lone = self._lists[number].tail == (ByteSpan(number, 0, body.size),)
             if lone and number not in used:
                 self._whole[body.place] = body.salt, self._pieces.pop(number)
                 del self._listed[number], self._lists[number]
@@ -159,5 +159,5 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
             size=size,
             base=None if listed.base is None else self._listed[listed.base].place,
             kept=listed.kept,
-            spans=tuple(Span(ranks[span.piece], *span[1:]) for span in listed.tail),
+            spans=tuple(ByteSpan(ranks[span.piece], *span[1:]) for span in listed.tail),
         )

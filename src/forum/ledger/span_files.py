@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from forum.errors import Malformed
-from forum.ledger.spans import MAX_CHAIN, MAX_SPANS, Span
+from forum.ledger.spans import MAX_CHAIN, MAX_SPANS, ByteSpan
 
 Place = tuple[int, str]
 """The index of an entry and the name of its body."""
@@ -36,7 +36,7 @@ class SpanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     base: Place | None
     kept: int
-    spans: tuple[Span, ...]
+    spans: tuple[ByteSpan, ...]
 
 
 _DECODER = msgspec.json.Decoder(SpanFile)
@@ -105,7 +105,15 @@ class SpanTable:
         _require(fits, "a list of spans keeps other spans than its base has")
         count = listed.kept + len(listed.spans)
         _require(count <= MAX_SPANS, f"a body has more than {MAX_SPANS} spans")
-        row = _Row(place, base, listed.kept, len(self._numbers), count, depth, listed.size)
+        row = _Row(
+            place,
+            base,
+            kept=listed.kept,
+            start=len(self._numbers),
+            length=count,
+            depth=depth,
+            size=listed.size,
+        )
         self._write(row, listed.spans)
         self._rows[place] = row
         self.body_bytes += listed.size
@@ -142,13 +150,13 @@ class SpanTable:
             numbers, offsets = self._numbers[start:stop], self._offsets[start:stop]
             yield from zip(numbers, offsets, self._lengths[start:stop], strict=True)
 
-    def _write(self, row: _Row, spans: tuple[Span, ...]) -> None:
+    def _write(self, row: _Row, spans: tuple[ByteSpan, ...]) -> None:
         """Check the spans that a list adds to what it keeps, and take them into the table."""
         done, last = self._end_of_kept(row)
         for piece, offset, length in spans:
             # In this order no byte of a piece can be left out, and each list has one form.
-            known = 0 <= piece <= self._begun and piece < len(self._pieces)
-            _require(known and 0 <= offset <= self._used[piece], "a span out of order")
+            has_begun = 0 <= piece <= self._begun and piece < len(self._pieces)
+            _require(has_begun and 0 <= offset <= self._used[piece], "a span out of order")
             stop = offset + length
             inside = length > 0 and stop <= self._pieces[piece]
             _require(inside, "a span is empty or lies outside its piece")

@@ -36,7 +36,7 @@ _BLOCK_BYTES = 1 << 16
 _MAX_VARINT_BYTES = 10
 
 
-class Span(NamedTuple):
+class ByteSpan(NamedTuple):
     """A range of a piece."""
 
     piece: int
@@ -49,7 +49,7 @@ class SpanList(NamedTuple):
 
     base: int | None
     kept: int
-    tail: tuple[Span, ...]
+    tail: tuple[ByteSpan, ...]
     depth: int
     """How many lists are read to know all spans, this one included."""
 
@@ -59,7 +59,7 @@ class KnownBody(NamedTuple):
 
     number: int
     content: bytes
-    spans: tuple[Span, ...]
+    spans: tuple[ByteSpan, ...]
     depth: int
 
 
@@ -68,20 +68,20 @@ class SharedBody(NamedTuple):
 
     piece: bytes
     """The bytes that no known body has; empty if there are none."""
-    spans: tuple[Span, ...]
+    spans: tuple[ByteSpan, ...]
     list: SpanList
     continued: int | None
     """The known body that is contained in it, and is not needed for comparison any more."""
 
 
-def share_body(number: int, content: bytes, known: Sequence[KnownBody]) -> SharedBody:
+def share_body(number: int, content: bytes, bodies: Sequence[KnownBody]) -> SharedBody:
     """Return how to store a body as what is new in it and what it shares with a known one.
 
     `number` names its list and its piece.  Of the known bodies, the one with the longest common
     beginning is used, so that conversations that take turns in one run do not spoil each other.
     """
     best, prefix = None, -1
-    for body in known:
+    for body in bodies:
         length = common_prefix(content, body.content)
         if length > prefix:
             best, prefix = body, length
@@ -92,7 +92,7 @@ def share_body(number: int, content: bytes, known: Sequence[KnownBody]) -> Share
             shared = sum(match.length for match in matches)
             continued = best.number if len(best.content) - shared < MIN_SHARED_BYTES else None
             return SharedBody(piece, spans, _chain(spans, best), continued)
-    spans = (Span(number, 0, len(content)),) if content else ()
+    spans = (ByteSpan(number, 0, len(content)),) if content else ()
     return SharedBody(content, spans, SpanList(None, 0, spans, 1), None)
 
 
@@ -146,16 +146,16 @@ def _find_between(new: bytes, old: bytes) -> Iterator[_Match]:
 
 def _lay_out(
     number: int, content: bytes, base: KnownBody, matches: Sequence[_Match]
-) -> tuple[tuple[Span, ...], bytes]:
+) -> tuple[tuple[ByteSpan, ...], bytes]:
     """Return the spans of a body and its piece, given what it shares with its base."""
     starts = list(accumulate((span.length for span in base.spans), initial=0))
-    spans: list[Span] = []
+    spans: list[ByteSpan] = []
     literals: list[bytes] = []
     stored = done = 0
     for match in [*matches, _Match(len(content), 0, 0)]:
         if match.new > done:
             literal = content[done : match.new]
-            spans.append(Span(number, stored, len(literal)))
+            spans.append(ByteSpan(number, stored, len(literal)))
             literals.append(literal)
             stored += len(literal)
         spans += cut_spans(base.spans, starts, match.old, match.old + match.length)
@@ -163,7 +163,7 @@ def _lay_out(
     return tuple(merge_spans(spans)), b"".join(literals)
 
 
-def _chain(spans: tuple[Span, ...], base: KnownBody) -> SpanList:
+def _chain(spans: tuple[ByteSpan, ...], base: KnownBody) -> SpanList:
     kept = 0
     for mine, other in zip(spans, base.spans, strict=False):
         if mine is not other and mine != other:
@@ -174,31 +174,31 @@ def _chain(spans: tuple[Span, ...], base: KnownBody) -> SpanList:
     return SpanList(base.number, kept, spans[kept:], base.depth + 1)
 
 
-def common_prefix(one: bytes, other: bytes) -> int:
+def common_prefix(first: bytes, second: bytes) -> int:
     """Return the number of bytes with which both begin."""
-    limit = min(len(one), len(other))
+    limit = min(len(first), len(second))
     low = 0
     # Block by block: bodies that differ early are not compared to their end.
-    while low < limit and one[low : low + _BLOCK_BYTES] == other[low : low + _BLOCK_BYTES]:
+    while low < limit and first[low : low + _BLOCK_BYTES] == second[low : low + _BLOCK_BYTES]:
         low += _BLOCK_BYTES
     low, high = min(low, limit), min(low + _BLOCK_BYTES, limit)
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def common_suffix(one: bytes, other: bytes, limit: int) -> int:
+def common_suffix(first: bytes, second: bytes, limit: int) -> int:
     """Return the number of bytes with which both end, at most `limit`."""
 
     def is_same(near: int, far: int) -> bool:
-        ends = len(one), len(other)
-        return one[ends[0] - far : ends[0] - near] == other[ends[1] - far : ends[1] - near]
+        ends = len(first), len(second)
+        return first[ends[0] - far : ends[0] - near] == second[ends[1] - far : ends[1] - near]
 
-    limit = min(len(one), len(other), limit)
+    limit = min(len(first), len(second), limit)
     low = 0
     while low < limit and is_same(low, min(low + _BLOCK_BYTES, limit)):
         low += _BLOCK_BYTES
@@ -213,8 +213,8 @@ def common_suffix(one: bytes, other: bytes, limit: int) -> int:
 
 
 def cut_spans(
-    spans: Sequence[Span], starts: Sequence[int], start: int, stop: int
-) -> Iterator[Span]:
+    spans: Sequence[ByteSpan], starts: Sequence[int], start: int, stop: int
+) -> Iterator[ByteSpan]:
     """Yield the spans of the bytes from `start` to `stop`; the given ones begin at `starts`."""
     if start >= stop:
         return
@@ -224,15 +224,15 @@ def cut_spans(
         low, high = max(start, begin), min(stop, begin + span.length)
         # A whole span stays the same object: most of a conversation is compared by identity.
         whole = high - low == span.length
-        yield span if whole else Span(span.piece, span.offset + low - begin, high - low)
+        yield span if whole else ByteSpan(span.piece, span.offset + low - begin, high - low)
 
 
-def merge_spans(spans: Iterable[Span]) -> Iterator[Span]:
+def merge_spans(spans: Iterable[ByteSpan]) -> Iterator[ByteSpan]:
     """Yield the spans, with neighbors that continue each other as one."""
-    last: Span | None = None
+    last: ByteSpan | None = None
     for span in spans:
         if last and last.piece == span.piece and last.offset + last.length == span.offset:
-            last = Span(last.piece, last.offset, last.length + span.length)
+            last = ByteSpan(last.piece, last.offset, last.length + span.length)
             continue
         if last:
             yield last
@@ -241,7 +241,7 @@ def merge_spans(spans: Iterable[Span]) -> Iterator[Span]:
         yield last
 
 
-def covered_ranges(spans: Iterable[Span]) -> dict[int, list[tuple[int, int]]]:
+def covered_ranges(spans: Iterable[ByteSpan]) -> dict[int, list[tuple[int, int]]]:
     """Return which ranges of each piece are needed: (from, to), in order and apart."""
     ranges: dict[int, list[tuple[int, int]]] = {}
     for piece, offset, length in sorted(set(spans)):
@@ -271,7 +271,7 @@ def needed_spans(lists: Mapping[int, SpanList], used: Collection[int]) -> dict[i
     return {number: count for number, count in needed.items() if number in lists}
 
 
-def encode_spans(spans: Iterable[Span]) -> bytes:
+def encode_spans(spans: Iterable[ByteSpan]) -> bytes:
     """Return spans as bytes: for each, the step to its piece, its offset and its length."""
     encoded = bytearray()
     last = 0
@@ -284,27 +284,27 @@ def encode_spans(spans: Iterable[Span]) -> bytes:
     return bytes(encoded)
 
 
-def decode_spans(data: bytes) -> tuple[Span, ...]:
+def decode_spans(data: bytes) -> tuple[ByteSpan, ...]:
     """Return the spans that `encode_spans` wrote.  Raises `Malformed` for other bytes."""
     values = list(_read_varints(data))
     if len(values) % 3:
         raise Malformed("spans", "a span is cut off")
     if len(values) > 3 * MAX_SPANS:
         raise Malformed("spans", f"more than {MAX_SPANS} spans")
-    spans: list[Span] = []
+    spans: list[ByteSpan] = []
     piece = 0
     for at in range(0, len(values), 3):
         signed, offset, length = values[at : at + 3]
         piece += (signed >> 1) if not signed & 1 else -((signed + 1) >> 1)
         if not length:
             raise Malformed("spans", "an empty span")
-        spans.append(Span(piece, offset, length))
+        spans.append(ByteSpan(piece, offset, length))
     return tuple(spans)
 
 
 def resolve_chain(
-    number: int, lists: Mapping[int, SpanList], resolved: Mapping[int, tuple[Span, ...]]
-) -> tuple[Span, ...]:
+    number: int, lists: Mapping[int, SpanList], resolved: Mapping[int, tuple[ByteSpan, ...]]
+) -> tuple[ByteSpan, ...]:
     """Return all spans of a body, from its list and those that it builds on.
 
     `resolved` holds the spans of lists that are known already.  Raises `Malformed` if a list is
@@ -320,7 +320,7 @@ def resolve_chain(
         if len(steps) > MAX_CHAIN:
             raise Malformed("spans", f"a chain of more than {MAX_CHAIN} lists")
         at = step.base
-    spans: tuple[Span, ...] = resolved[at] if at is not None else ()
+    spans: tuple[ByteSpan, ...] = resolved[at] if at is not None else ()
     for step in reversed(steps):
         if step.kept > len(spans):
             raise Malformed("spans", f"{step.kept} spans kept of {len(spans)}")

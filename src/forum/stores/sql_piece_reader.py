@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from forum.errors import Malformed
 from forum.ledger.body import CHUNK_SIZE
-from forum.ledger.spans import MAX_CHAIN, Span, SpanList, decode_spans, resolve_chain
+from forum.ledger.spans import MAX_CHAIN, ByteSpan, SpanList, decode_spans, resolve_chain
 
 MAX_BODY_BYTES = 16 << 20
 """The greatest size of a body that is stored as a list: to compare it, it is held in memory."""
@@ -40,7 +40,7 @@ class PieceReader:
         self._fetch, self._strand = fetch, strand
         self._list = list_numbers
         self._lists: dict[int, SpanList] = {}
-        self._resolved: dict[int, tuple[Span, ...]] = {}
+        self._resolved: dict[int, tuple[ByteSpan, ...]] = {}
         self._pieces: dict[int, list[_Segment]] = {}
         self._sizes: dict[int, int] | None = None
         self._cached_bytes = self._chains = 0
@@ -59,7 +59,7 @@ class PieceReader:
         except Malformed:
             return
 
-    def resolve(self, number: int) -> tuple[Span, ...]:
+    def resolve(self, number: int) -> tuple[ByteSpan, ...]:
         """Return all spans of a list.  Raises `Malformed` if it leads nowhere."""
         if number not in self._resolved:
             if number not in self._lists:
@@ -77,7 +77,7 @@ class PieceReader:
         self._chains += 1
         self._lists.update((row[0], read_list(row)) for row in rows)
 
-    def _read_chunks(self, spans: Sequence[Span]) -> Iterator[bytes]:
+    def _read_chunks(self, spans: Sequence[ByteSpan]) -> Iterator[bytes]:
         parts: list[bytes] = []
         size = 0
         for at, span in enumerate(spans):
@@ -92,7 +92,7 @@ class PieceReader:
         if size or not spans:  # as content in memory: nothing is one empty chunk
             yield b"".join(parts)
 
-    def _slice(self, span: Span, spans: Sequence[Span], at: int) -> Iterator[bytes]:
+    def _slice(self, span: ByteSpan, spans: Sequence[ByteSpan], at: int) -> Iterator[bytes]:
         """Yield the bytes of a span; `spans` from `at` on are those that are read next."""
         if span.piece not in self._pieces:
             self._fetch_pieces(spans, at)
@@ -105,9 +105,11 @@ class PieceReader:
             if offset < segment.start or not part:
                 raise Malformed("spans", f"bytes of piece {span.piece} are missing")
             yield part
-            offset, left, number = offset + len(part), left - len(part), number + 1
+            offset += len(part)
+            left -= len(part)
+            number += 1
 
-    def _fetch_pieces(self, spans: Sequence[Span], at: int) -> None:
+    def _fetch_pieces(self, spans: Sequence[ByteSpan], at: int) -> None:
         """Fetch the piece of a span, and with it pieces that are read next."""
         numbers = dict.fromkeys(span.piece for span in spans[at:] if span.piece not in self._pieces)
         wanted = self._take_page(list(numbers))

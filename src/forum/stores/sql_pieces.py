@@ -65,12 +65,12 @@ class KnownBodies:
         The numbers of all lists of the run are below `stop`.
         """
         with self._lock:
-            known = self._runs.get(strand)
-        if known is None or known.erasures != erasures:
+            run = self._runs.get(strand)
+        if run is None or run.erasures != erasures:
             return None
-        if any(body.number >= stop for body in known.bodies):
+        if any(body.number >= stop for body in run.bodies):
             return None
-        return known.bodies
+        return run.bodies
 
     def keep(self, strand: int, erasures: int, bodies: tuple[KnownBody, ...]) -> None:
         """Remember the bodies of a run as they were committed."""
@@ -152,7 +152,7 @@ def share_bodies(
     records: Sequence[ports.EntryWrite],
     strand_of: Callable[[str], int | None],
     fetch: FetchRows,
-    known: KnownBodies,
+    known_bodies: KnownBodies,
     list_numbers: Callable[[list[int]], object],
 ) -> SharedBodies:
     """Decide how the bodies of these entries are stored, in the transaction that stores them.
@@ -175,7 +175,7 @@ def share_bodies(
         count = len(by_run[strand])
         stop, erasures = fetch("reserve_lists", strand=strand, count=count)[0]
         first = stop - count
-        bodies = known.find(strand, erasures, first)
+        bodies = known_bodies.find(strand, erasures, first)
         if bodies is None:
             bodies = _read_known(fetch, strand, list_numbers) if first else ()
         for number, candidate in enumerate(by_run[strand], first):
@@ -300,7 +300,13 @@ class SqlPieceStore(SqlTransactions):
         def fetch(query: str, **parameters: object) -> list[Any]:
             return execute(query, **parameters).fetchall()
 
-        return share_bodies(records, find_strand, fetch, self._known_bodies.value, self._list)
+        return share_bodies(
+            records,
+            strand_of=find_strand,
+            fetch=fetch,
+            known_bodies=self._known_bodies.value,
+            list_numbers=self._list,
+        )
 
     def _keep_known(self, shared: SharedBodies) -> None:
         """Remember bodies for the next append, after their commit."""

@@ -238,8 +238,8 @@ class _BundleAudit:
                 self._findings.add(report.Problem.HISTORY_REPLACED, detail)
 
     def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
-        known = (index, name) in self._bodies and (index, name) not in self._unread
-        return self._bundle.body(index, name) if known else None
+        is_readable = (index, name) in self._bodies and (index, name) not in self._unread
+        return self._bundle.body(index, name) if is_readable else None
 
     def _session_body(self, index: int, position: Position, name: str) -> StoredBody | None:
         """Return a body of this run, or of another one that it was compared with."""

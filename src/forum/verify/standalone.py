@@ -1142,7 +1142,8 @@ def check_past_count(count: int) -> None:
 MAX_BODY_BYTES, BYTES_PER_SPAN = 2 << 30, 512
 """How many bytes all bodies of a bundle may have, unless the reader raises it, and for how many of
 them there may be one span: a short list can describe a long body."""
-MAX_LISTED, MAX_CHAIN, MAX_SPANS = 16 << 20, 64, 1 << 16
+MAX_LISTED = 16 << 20
+MAX_CHAIN, MAX_SPANS = 64, 1 << 16
 """The greatest size of a body in spans and of a piece, of a chain of lists, and of a list."""
 MAX_KEPT, MAX_RECENT = 64 << 20, 8
 """How many bytes of pieces are kept in memory, and how many bodies."""
@@ -1226,7 +1227,9 @@ class BundleBodies:
         require(fits, "a list of spans keeps other spans than its base has")
         length = kept + len(spans)
         require(length <= MAX_SPANS, f"a body has more than {MAX_SPANS} spans")
-        row = BundleSpans(place, base, kept, len(self._numbers), length, depth, size)
+        row = BundleSpans(
+            place, base, kept, start=len(self._numbers), length=length, depth=depth, size=size
+        )
         self._write(row, spans)
         self.rows[place] = row
         self._bytes += size
@@ -1249,8 +1252,8 @@ class BundleBodies:
         done, last = self._end_of_kept(row)
         for piece, offset, length in spans:
             # In this order no byte of a piece can be left out, and each list has one form.
-            known = piece <= self._begun and piece < len(self._sizes)
-            require(known and offset <= self._used[piece], "a span out of order")
+            has_begun = piece <= self._begun and piece < len(self._sizes)
+            require(has_begun and offset <= self._used[piece], "a span out of order")
             stop = offset + length
             inside = length and stop <= self._sizes[piece]
             require(inside, "a span is empty or lies outside its piece")
@@ -1279,12 +1282,12 @@ class BundleBodies:
         if place in self._recent:
             return self._recent[place]
         row = self.rows[place]
-        known = self._recent.get(row.base.place) if row.base else None
+        base_body = self._recent.get(row.base.place) if row.base else None
         parts = list(row.parts(row.length))
         joined: list[bytes] = []
-        if known is not None:
+        if base_body is not None:
             # Mostly a body is the one before it, and something new.
-            joined.append(known[: self._end_of_kept(row)[0]])
+            joined.append(base_body[: self._end_of_kept(row)[0]])
             parts = parts[: int(row.length > row.kept)]
         for start, stop in reversed(parts):
             numbers, offsets = self._numbers[start:stop], self._offsets[start:stop]

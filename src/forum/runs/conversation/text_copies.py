@@ -45,8 +45,10 @@ def _strings(document: object) -> Iterator[str]:
 
 def find_new_text(content: bytes, earlier: Iterable[bytes]) -> bytes:
     """Return the lines of a body that no earlier body has."""
-    said = {line for other in earlier for line in read_texts(other).split(b"\n")}
-    return b"\n".join(line for line in read_texts(content).split(b"\n") if line not in said)
+    earlier_lines = {line for other in earlier for line in read_texts(other).split(b"\n")}
+    return b"\n".join(
+        line for line in read_texts(content).split(b"\n") if line not in earlier_lines
+    )
 
 
 class TextFinder:

@@ -306,8 +306,8 @@ def redact(entry: str, body: str, reason: str, *, text_everywhere: bool, as_json
         is_on_server = bool(forum.settings.database)
     if as_json:
         bodies = [{"entry": str(at), "body": name} for at, name in done.bodies]
-        found = {"bodies": bodies} if text_everywhere else {}
-        output.print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased} | found)
+        members = {"bodies": bodies} if text_everywhere else {}
+        output.print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased} | members)
         return
     for at, name in done.bodies:
         echo(f"{at}  {name}")
