@@ -13,6 +13,7 @@ const (
 	maxBodyBytes   = 2 << 30
 	bytesPerSpan   = 512
 	maxListedBytes = 16 << 20
+	maxListBytes   = 4 << 20
 	maxChain       = 64
 	maxSpans       = 1 << 16
 )
@@ -83,6 +84,7 @@ func readRow(value any, length int) []any {
 
 // add checks the list of a body, which may build on one that was added before.
 func (s *sharedBodies) add(place bodyPlace, data []byte) {
+	require(len(data) <= maxListBytes, "a list of spans is too long")
 	value, ok := readJSON(data).(*object)
 	require(ok && equalTexts(value.names, []string{"size", "base", "kept", "spans"}), noSpans)
 	l := &spanList{size: readCount(value.get("size")), kept: readCount(value.get("kept")), depth: 1}

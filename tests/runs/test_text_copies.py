@@ -48,6 +48,27 @@ def test_a_part_of_a_text_is_found_wherever_it_stands(
     part = text[cut:]
     body = around[0] + part + around[1]
     says = read_texts(body)
-
-    if part in says and (len(part) >= 96 or part == text):
+    lines = [line for line in part.split(b"\n") if line in says]
+    whole = {line for line in text.split(b"\n") if len(line) >= 16}
+    if any(len(line) >= 96 or line in whole for line in lines):
         assert TextFinder(text).is_in(body)
+
+
+def test_a_short_line_is_found_beside_others() -> None:
+    """A prompt has ids and keys of its own, and quotes a reply of one line."""
+    reply = "The door code is 4711-0815, alice"
+    finder = TextFinder(find_new_text(reply.encode(), [prompt("hello")]))
+
+    assert finder.is_in(prompt("hello", reply, "and then?"))
+    assert not finder.is_in(prompt("hello", "The door is open"))
+
+
+def test_a_long_text_is_looked_for_by_a_bounded_number_of_parts() -> None:
+    """A megabyte that was pasted costs no gigabyte to look for."""
+    text = b"".join(f"line {number} of a very long text; ".encode() for number in range(40_000))
+    text += b"\n" + b"\n".join(f"row {number} of a table".encode() for number in range(40_000))
+    finder = TextFinder(text)
+
+    assert sum(map(len, finder._needles)) < 2 * len(text)  # noqa: SLF001  the memory is the subject
+    assert len(finder._needles) <= 2000  # noqa: SLF001
+    assert finder.is_in(b"before " + text[500_000:510_000] + b" after")

@@ -127,7 +127,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "due_ended": {"log": log, "before": 100, "limit": 100},
         "reserve_lists": {**at_strand, "count": 2},
         **dict.fromkeys(("begin_release", "span_lists", "piece_ranges"), at_strand),
-        "recent_lists": {**at_strand, "limit": 64},
+        "recent_lists": {**at_strand, "stop": 9, "limit": 64},
         "list_chain": {**at_strand, "number": 1, "limit": 64},
         **{
             name: {**at_strand, "number": 1, "start": 0}
@@ -164,10 +164,11 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "cut_leases": {"log": log, "most": 1},
             "add_body": (strand, 1000, "text", 0, b"", b"", None),
             "add_pieces": (strand, 1000, 0, b"x"),
-            "add_list": (strand, 1000, None, 0, 1, b""),
+            "add_list": (strand, 1000, None, 0, b""),
             "lists_of_entry": {"id": middle},
             **{
-                name: {"strand": strand, "numbers": "[1, 2]"} for name in ("pieces", "remove_lists")
+                name: {"strand": strand, "numbers": "[1, 2]"}
+                for name in ("pieces", "piece_sizes", "remove_lists")
             },
             "indexes": {"log": log, "prefixes": str([prefix, prefix + 1])},
             "entries_of_strands": {"strands": str(strands)},
@@ -261,13 +262,14 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "set_pending": {"log": log, "seq": 3, "strands": [strand], "ns": [1]},
             "add_bodies": (log, [strand], [1000], ["text"], [0], [b""], [b""], [None]),
             "add_pieces": (log, [strand], [1000], [0], [b"x"]),
-            "add_lists": (log, [strand], [1000], [None], [0], [1], [b""]),
+            "add_lists": (log, [strand], [1000], [None], [0], [b""]),
             "lists_of_entry": {**at_strand, "n": 3},
             **{
                 name: {**at_strand, "numbers": [1, 2]}
-                for name in ("pieces", "remove_lists")
+                for name in ("pieces", "piece_sizes", "remove_lists")
             },
             "writes_shared_bodies": {"number": 18},
+            "lock_bodies": (),
             "indexes": {"log": log, "prefixes": [prefix, prefix + 1]},
             "entries_of_strands": {
                 "log": log, "strands": strands, "low": strand, "high": strand + 39,

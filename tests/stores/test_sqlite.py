@@ -19,7 +19,7 @@ from forum.ledger.entry import read_entry
 from forum.ledger.ports import Amount, BudgetAccount, EntryWrite, OpenBudgetAccount
 from forum.ledger.sequencer import Sequencer
 from forum.stores import sql_migrations, sqlite_connections
-from forum.stores.sqlite import SqliteStore, open_reader
+from forum.stores.sqlite import SqliteStore, copy_ledger, open_copy, open_reader
 from forum.stores.sqlite_schema import run_script
 from forum.stores.store_monitor import StoreMonitor
 from forum.tlog import EMPTY_ROOT
@@ -193,6 +193,25 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
     assert list(store.read_strand("run", "main")) == data_of(chain.records)
     assert store.account("run") == BudgetAccount(Amount(), Amount())
     factory.close()
+
+
+def test_a_copy_of_an_older_ledger_is_read_with_its_bodies(path: Path) -> None:
+    """A backup of release 0.2 is verified before it is restored, and is not changed by that."""
+    history = Path(__file__).parent.parent / "histories/0.2.0/sqlite/data/ledger.db"
+    old = path.with_name("old.db")
+    old.write_bytes(history.read_bytes())
+    copy_ledger(old, path)
+    before = path.read_bytes()
+    with closing(sqlite3.connect(path)) as db:
+        (origin,) = db.execute("SELECT origin FROM log").fetchone()
+    with open_copy(path, origin) as reader:
+        runs = reader.runs("", 100)
+        bodies = [body for run in runs for *_, body in reader.bodies_of_run(run)]
+        contents = [b"".join(body.read()) for body in bodies]
+
+    assert len(contents) > 5
+    assert all(contents)
+    assert path.read_bytes() == before
 
 
 def test_what_an_older_release_writes_beside_us_is_sequenced(path: Path) -> None:

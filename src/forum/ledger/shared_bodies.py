@@ -90,7 +90,7 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
             self._spans += len(shared.spans)
             if shared.piece:
                 self._pieces[number] = shared.piece
-            body = KnownBody(number, content, shared.spans, shared.list.depth)
+            body = KnownBody(number, content, shared.spans, shared.depth)
             recent.add(place[1], body, shared.continued)
         self._write_lone_bodies_whole()
         self._numbers = {body.place: number for number, body in self._listed.items()}

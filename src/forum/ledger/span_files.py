@@ -30,6 +30,10 @@ BYTES_PER_SPAN = 512
 """All lists of a bundle may have one span for each so many bytes that all bodies may have."""
 
 
+MAX_LIST_BYTES = 4 << 20
+"""The greatest length of a list; one with as many spans as allowed is shorter."""
+
+
 class SpanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The list of one body: the first `kept` spans of the list of `base`, then `spans`."""
 
@@ -44,6 +48,8 @@ _DECODER = msgspec.json.Decoder(SpanFile)
 
 def read_span_file(data: bytes) -> SpanFile:
     """Parse a list.  Raises `Malformed` for anything not in its canonical form."""
+    if len(data) > MAX_LIST_BYTES:
+        raise Malformed("bundle", f"a list of spans is longer than {MAX_LIST_BYTES} bytes")
     try:
         listed = _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeError):

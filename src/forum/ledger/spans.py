@@ -10,7 +10,7 @@ chain has at most `MAX_CHAIN` lists, so a reader follows a bounded number of ref
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -31,8 +31,11 @@ _MAX_ANCHORS = 48
 _MAX_SCANNED_BYTES = 4 << 20
 """How many old bytes are looked through for them, which bounds the time."""
 
+_MAX_MATCHES = 256
+"""How many parts are found between the common beginning and the common end."""
+
 _ANCHOR_BYTES = 64
-_BLOCK_BYTES = 1 << 16
+_MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 256, 1 << 16
 _MAX_VARINT_BYTES = 10
 
 
@@ -50,8 +53,6 @@ class SpanList(NamedTuple):
     base: int | None
     kept: int
     tail: tuple[ByteSpan, ...]
-    depth: int
-    """How many lists are read to know all spans, this one included."""
 
 
 class KnownBody(NamedTuple):
@@ -61,6 +62,7 @@ class KnownBody(NamedTuple):
     content: bytes
     spans: tuple[ByteSpan, ...]
     depth: int
+    """How many lists are read to know all spans, its own included."""
 
 
 class SharedBody(NamedTuple):
@@ -70,6 +72,8 @@ class SharedBody(NamedTuple):
     """The bytes that no known body has; empty if there are none."""
     spans: tuple[ByteSpan, ...]
     list: SpanList
+    depth: int
+    """How many lists are read to know all spans, its own included."""
     continued: int | None
     """The known body that is contained in it, and is not needed for comparison any more."""
 
@@ -91,9 +95,11 @@ def share_body(number: int, content: bytes, bodies: Sequence[KnownBody]) -> Shar
         if len(spans) <= MAX_SPANS:
             shared = sum(match.length for match in matches)
             continued = best.number if len(best.content) - shared < MIN_SHARED_BYTES else None
-            return SharedBody(piece, spans, _chain(spans, best), continued)
+            chained = _chain(spans, best)
+            depth = 1 if chained.base is None else best.depth + 1
+            return SharedBody(piece, spans, chained, depth=depth, continued=continued)
     spans = (ByteSpan(number, 0, len(content)),) if content else ()
-    return SharedBody(content, spans, SpanList(None, 0, spans, 1), None)
+    return SharedBody(content, spans, SpanList(None, 0, spans), depth=1, continued=None)
 
 
 class _Match(NamedTuple):
@@ -127,19 +133,22 @@ def _find_between(new: bytes, old: bytes) -> Iterator[_Match]:
     A client that marks its last message for a cache changes a few bytes before the end, and all
     that follows would be stored again.
     """
-    at = done = from_old = 0
+    at = done = from_old = matches = 0
     gap = max(_ANCHOR_BYTES, len(new) // _MAX_ANCHORS)
     budget = _MAX_SCANNED_BYTES
-    while budget > 0 and min(len(new) - at, len(old) - from_old) >= MIN_SHARED_BYTES:
+    while budget > 0 and matches < _MAX_MATCHES:
+        if min(len(new) - at, len(old) - from_old) < MIN_SHARED_BYTES:
+            return
         place = old.find(new[at : at + _ANCHOR_BYTES], from_old)
         budget -= (place if place >= 0 else len(old)) - from_old
         if place >= 0:
-            length = common_prefix(new[at:], old[place:])
-            back = common_suffix(new[done:at], old[from_old:place], at - done)
+            length = common_prefix(new, old, at, place)
+            back = count_back(new, old, (at, place), min(at - done, place - from_old))
             if length + back >= MIN_SHARED_BYTES:
                 yield _Match(at - back, place - back, length + back)
                 at = done = at + length
                 from_old = place + length
+                matches += 1
                 continue
         at += gap
 
@@ -170,39 +179,46 @@ def _chain(spans: tuple[ByteSpan, ...], base: KnownBody) -> SpanList:
             break
         kept += 1
     if kept < 2 or base.depth >= MAX_CHAIN:
-        return SpanList(None, 0, spans, 1)
-    return SpanList(base.number, kept, spans[kept:], base.depth + 1)
+        return SpanList(None, 0, spans)
+    return SpanList(base.number, kept, spans[kept:])
 
 
-def common_prefix(first: bytes, second: bytes) -> int:
-    """Return the number of bytes with which both begin."""
-    limit = min(len(first), len(second))
-    low = 0
-    # Block by block: bodies that differ early are not compared to their end.
-    while low < limit and first[low : low + _BLOCK_BYTES] == second[low : low + _BLOCK_BYTES]:
-        low += _BLOCK_BYTES
-    low, high = min(low, limit), min(low + _BLOCK_BYTES, limit)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def common_prefix(first: bytes, second: bytes, start: int = 0, second_start: int = 0) -> int:
+    """Return how many bytes are the same in both, from these places on."""
+    limit = min(len(first) - start, len(second) - second_start)
+
+    def is_same(low: int, high: int) -> bool:
+        mine = first[start + low : start + high]
+        return mine == second[second_start + low : second_start + high]
+
+    return _count_same(limit, is_same)
 
 
 def common_suffix(first: bytes, second: bytes, limit: int) -> int:
     """Return the number of bytes with which both end, at most `limit`."""
+    return count_back(first, second, (len(first), len(second)), limit)
+
+
+def count_back(first: bytes, second: bytes, ends: tuple[int, int], limit: int) -> int:
+    """Return how many bytes are the same in both before these places, at most `limit`."""
 
     def is_same(near: int, far: int) -> bool:
-        ends = len(first), len(second)
         return first[ends[0] - far : ends[0] - near] == second[ends[1] - far : ends[1] - near]
 
-    limit = min(len(first), len(second), limit)
-    low = 0
-    while low < limit and is_same(low, min(low + _BLOCK_BYTES, limit)):
-        low += _BLOCK_BYTES
-    low, high = min(low, limit), min(low + _BLOCK_BYTES, limit)
+    return _count_same(min(*ends, limit), is_same)
+
+
+def _count_same(limit: int, is_same: Callable[[int, int], bool]) -> int:
+    """Return how many of the first bytes are the same; `is_same` compares those from low to high.
+
+    Blocks grow while they are the same: what differs early costs little, and what is long the same
+    is compared in large parts.
+    """
+    low, block = 0, _MIN_BLOCK_BYTES
+    while low < limit and is_same(low, min(low + block, limit)):
+        low += block
+        block = min(2 * block, _MAX_BLOCK_BYTES)
+    low, high = min(low, limit), min(low + block, limit)
     while low < high:
         middle = (low + high + 1) // 2
         if is_same(low, middle):
@@ -286,6 +302,8 @@ def encode_spans(spans: Iterable[ByteSpan]) -> bytes:
 
 def decode_spans(data: bytes) -> tuple[ByteSpan, ...]:
     """Return the spans that `encode_spans` wrote.  Raises `Malformed` for other bytes."""
+    if len(data) > 3 * _MAX_VARINT_BYTES * MAX_SPANS:
+        raise Malformed("spans", f"more than {MAX_SPANS} spans")
     values = list(_read_varints(data))
     if len(values) % 3:
         raise Malformed("spans", "a span is cut off")

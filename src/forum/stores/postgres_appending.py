@@ -6,27 +6,23 @@ its row until the transaction ends.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from time import sleep
 
 import psycopg
 
 from forum import errors
 from forum.ledger import ports
-from forum.ledger.database_memory import DatabaseMemory
 from forum.stores import sql_migrations, sql_queries
 from forum.stores.postgres_connections import Connection
 from forum.stores.postgres_log import NotHereError, PostgresLog
 from forum.stores.postgres_reader import StrandKey
 from forum.stores.postgres_sessions import QUERIES, RetryDelay, run_query
 from forum.stores.sql_appending import SqlEntryStore
-from forum.stores.sql_pieces import SharedBodies
+from forum.stores.sql_pieces import KnownBodies, SharedBodies
 from forum.stores.sql_queries import QueryExecutor
 
 _SHARING_MIGRATION = sql_migrations.SHARING_MIGRATION["postgres"]
-
-
-_NUMBERED_TABLES = ("piece", "span_list")
 
 
 _MAX_ATTEMPTS = 5
@@ -71,22 +67,24 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
     def _append(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
         # Look up only the strands of these records: the cache may hold very many strands.
         strands = {(r.position.run, r.position.strand) for r in records}
-        cache = self._strand_ids.value
+        cache, known = self._strand_ids.value, self._known_bodies.value
         self._guard.check_current(db)
         cached = {key: id_ for key in strands if (id_ := cache.get(key)) is not None}
         if self.lineage.generation:
             self._confirm_strands(db, records)
         try:
             if len(cached) < len(strands) or any(r.bodies or r.effects for r in records):
-                added = self._append_all(db, records, cached, strands - cached.keys())
+                added = self._append_all(
+                    db, records, cached=cached, wanted=strands - cached.keys(), known=known
+                )
                 # After the commit: if the transaction had failed, these ids would not exist.
                 self._cache_strand_keys(added, cache)
             else:
                 self._append_entries(db, records, cached)
         except psycopg.errors.UniqueViolation as error:
-            # Numbers of pieces are given once.  If somebody has set them back, that is no taken
-            # position: a writer that tried the next one would never end.
-            if (error.diag.table_name or "").startswith(_NUMBERED_TABLES):
+            # Another row that somebody has put there is no taken position: a writer that tried the
+            # next one would never end.
+            if not (error.diag.table_name or "entry").startswith("entry"):
                 raise errors.StoreFailed("appending", str(error).strip()) from error
             raise errors.PositionTaken(str(records[0].position)) from None
 
@@ -96,19 +94,21 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         records: Sequence[ports.EntryWrite],
         cached: dict[StrandKey, int],
         wanted: set[StrandKey],
+        known: KnownBodies,
     ) -> dict[StrandKey, int]:
         with db.transaction():
             added = self._add_strands(db, wanted) if wanted else {}
             ids = cached | added
             self._append_entries(db, records, ids)
-            shared = self._share_bodies(partial(run_query, db, log=self._log), records, ids)
+            execute = partial(run_query, db, log=self._log)
+            shared = self._share_bodies(execute, records, ids, known)
             self._append_bodies(db, records, ids, shared)
             # All transactions lock in the order strands, entries, pieces, accounts, timers, which
             # prevents deadlocks between these tables.  Entries are inserted in the order of the
             # records: if two transactions race for the same positions in opposite order, Postgres
             # aborts one of them, and `append` retries it.
             self._apply_effects(partial(run_query, db, log=self._log), records)
-        self._keep_known(shared)
+        self._keep_known(known, shared)
         return added
 
     def _confirm_strands(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
@@ -165,7 +165,7 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         self._add_rows(db, "add_bodies", bodies, data=5)
         pieces = (row for body in shared.rows.values() for row in body.pieces())
         self._add_rows(db, "add_pieces", pieces, data=3)
-        self._add_rows(db, "add_lists", (body.row() for body in shared.rows.values()), data=5)
+        self._add_rows(db, "add_lists", (body.row() for body in shared.rows.values()), data=4)
 
     def _add_rows(
         self, db: Connection, query: str, rows: Iterable[tuple[object, ...]], data: int
@@ -190,15 +190,8 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         db.execute(QUERIES[query], (self._log, *columns))
 
     def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:
-        # Asked until it is so: no release goes back from there.
-        if not self._is_sharing_bodies.value:
-            rows = execute("writes_shared_bodies", number=_SHARING_MIGRATION).fetchall()
-            self._is_sharing_bodies.value = rows[0][0]
-        return self._is_sharing_bodies.value
-
-    @cached_property
-    def _is_sharing_bodies(self) -> DatabaseMemory[bool]:
-        return DatabaseMemory(self.lineage, bool)
+        rows = execute("writes_shared_bodies", number=_SHARING_MIGRATION).fetchall()
+        return bool(rows[0][0])
 
     def _open_accounts(
         self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]

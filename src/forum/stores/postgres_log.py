@@ -182,6 +182,9 @@ class PostgresLog(PostgresQueries, SqlTransactions):
 
     def _check_not_moving(self, execute: QueryExecutor) -> None:
         """Raise `LogPaused` while the log is copied: what is erased must not be in the copy."""
+        # The mover waits for this lock after it has said that it copies.  So either it waits for
+        # this transaction, or this statement sees what it has said.
+        execute("lock_bodies")
         if execute("move").fetchall() and execute("end_lost_move").rowcount == 0:
             raise errors.LogPaused(self._origin)
 

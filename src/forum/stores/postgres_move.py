@@ -36,10 +36,15 @@ from forum.stores import (
 from forum.stores.postgres_connections import Connection, translate_errors
 from forum.stores.postgres_sessions import QUERIES, Purpose, connect
 
-_DELTA_TABLES = ("entry", "body", "checkpoint", "tile", "sequenced", "piece", "span_list")
+_DELTA_TABLES = (
+    *("entry", "body", "checkpoint", "tile", "sequenced"),
+    *("piece_head", "piece", "span_list"),
+)
 """Tables of which only new rows are copied in the pause; the others are small."""
 _DELTA: Mapping[str, str] = {
-    "strand": "id IN (SELECT strand FROM ({new}) AS new)",
+    # A body in another strand of a run adds to the pieces, which stand under its strand `main`.
+    "strand": "id IN (SELECT strand FROM ({new}) AS new UNION SELECT strand FROM forum.piece_head"
+    " WHERE log = {log} AND age(xmin) <= age({since}::xid))",
     "entry": "(strand, n) IN ({new})",
     "body": "(strand, n) IN ({new})",
     "sequenced": "first >= {size}",
@@ -48,6 +53,7 @@ _DELTA: Mapping[str, str] = {
     # Cosignatures are added to checkpoints that were stored before.
     "checkpoint": "age(xmin) <= age({since}::xid)",
     # While a log is moved nothing is erased, so pieces and lists are only added.
+    "piece_head": "age(xmin) <= age({since}::xid)",
     "piece": "age(xmin) <= age({since}::xid)",
     "span_list": "age(xmin) <= age({since}::xid)",
 }
@@ -263,6 +269,8 @@ class LogMover:
                    " AND t.level = c.level AND t.idx = c.idx")  # fmt: skip
         db.execute("DELETE FROM forum.checkpoint t USING copied_checkpoint c, new_log m"
                    " WHERE t.log = m.new AND t.size = c.size")  # fmt: skip
+        db.execute("DELETE FROM forum.piece_head t USING copied_piece_head c, new_strand m"
+                   " WHERE m.old = c.strand AND t.strand = m.new")  # fmt: skip
         for table in columns:
             if table in {"log", "strand"}:
                 continue

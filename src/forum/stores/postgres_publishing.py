@@ -174,7 +174,10 @@ class PostgresPublisherStore(PostgresEntryStore, SqlPublisherStore):
         by_commit: dict[int, list[PendingKey]] = {}
         for key in keys:
             by_commit.setdefault(key.seq, []).append(key)
-        with self._write_transaction("setting rows aside") as execute:
+        with (
+            self._write_transaction("setting rows aside") as execute,
+            self._releasing_pieces(execute, runs.values()) as write_out,
+        ):
             self._check_not_moving(execute)
             for seq, group in sorted(by_commit.items()):
                 self._remove_waiting(execute, seq, group)
@@ -182,8 +185,8 @@ class PostgresPublisherStore(PostgresEntryStore, SqlPublisherStore):
                     place = {"strand": key.strand, "n": key.n}
                     row = execute("add_quarantine", **place).fetchall()
                     execute("add_quarantine_bodies", quarantine=row[0][0], **place)
-                    with self._releasing_pieces(execute, runs[key], row[0][0], **place):
-                        execute("remove_bodies", **place)
+                    write_out(runs[key], row[0][0], **place)
+                    execute("remove_bodies", **place)
                     execute("remove_entry", **place)
 
     def _remove_waiting(self, execute: QueryExecutor, seq: int, keys: Sequence[PendingKey]) -> None:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import accumulate
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from forum.ledger.spans import (
     needed_spans,
     share_body,
 )
+from forum.stores.fork_safety import ForkAware, register_fork_aware
 from forum.stores.sql_piece_reader import MAX_BODY_BYTES, FetchRows, PieceReader, read_list
 from forum.stores.sql_queries import QueryExecutor, SqlTransactions
 
@@ -37,6 +39,7 @@ MIN_BODY_BYTES = 2048
 
 _MAX_KNOWN_BODIES = 8
 _MAX_KNOWN_BYTES = 64 << 20
+_MAX_RUN_BYTES = 32 << 20
 _RECENT_LISTS = 64
 
 
@@ -52,11 +55,19 @@ class _KnownRun(NamedTuple):
         return sum(len(body.content) for body in self.bodies)
 
 
-class KnownBodies:
+class KnownBodies(ForkAware):
     """The last bodies of the runs that this process writes, the least recently used forgotten."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[int, _KnownRun] = OrderedDict()
+        self._lock, self._size = Lock(), 0
+        self.may_share = False
+        """Whether this database was seen to have no process that cannot read shared bodies."""
+        register_fork_aware(self)
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: another thread of the parent may have held the lock."""
+        self._runs = OrderedDict()
         self._lock, self._size = Lock(), 0
 
     def find(self, strand: int, erasures: int, stop: int) -> tuple[KnownBody, ...] | None:
@@ -74,7 +85,10 @@ class KnownBodies:
 
     def keep(self, strand: int, erasures: int, bodies: tuple[KnownBody, ...]) -> None:
         """Remember the bodies of a run as they were committed."""
-        run = _KnownRun(erasures, bodies)
+        # One run with long bodies does not make the others forgotten.
+        sizes = accumulate(len(body.content) for body in bodies)
+        kept = [body for body, size in zip(bodies, sizes, strict=True) if size <= _MAX_RUN_BYTES]
+        run = _KnownRun(erasures, tuple(kept) or bodies[:1])
         with self._lock:
             self._drop(strand)
             self._runs[strand] = run
@@ -106,10 +120,10 @@ class SharedBodyRow(NamedTuple):
         for start in range(0, len(self.piece), CHUNK_SIZE):
             yield self.strand, self.number, start, self.piece[start : start + CHUNK_SIZE]
 
-    def row(self) -> tuple[int, int, int | None, int, int, bytes]:
+    def row(self) -> tuple[int, int, int | None, int, bytes]:
         """Return the row of its list."""
-        base, kept, tail, depth = self.list
-        return self.strand, self.number, base, kept, depth, encode_spans(tail)
+        base, kept, tail = self.list
+        return self.strand, self.number, base, kept, encode_spans(tail)
 
 
 class SharedBodies(NamedTuple):
@@ -177,13 +191,13 @@ def share_bodies(
         first = stop - count
         bodies = known_bodies.find(strand, erasures, first)
         if bodies is None:
-            bodies = _read_known(fetch, strand, list_numbers) if first else ()
+            bodies = _read_known(fetch, strand, first, list_numbers) if first else ()
         for number, candidate in enumerate(by_run[strand], first):
             shared = share_body(number, candidate.content, bodies)
             rows[candidate.position, candidate.name] = SharedBodyRow(
                 strand, number, shared.piece, shared.list
             )
-            new = KnownBody(number, candidate.content, shared.spans, shared.list.depth)
+            new = KnownBody(number, candidate.content, shared.spans, shared.depth)
             others = [body for body in bodies if body.number != shared.continued]
             bodies = (new, *others[: _MAX_KNOWN_BODIES - 1])
         learned[strand] = erasures, bodies
@@ -191,18 +205,23 @@ def share_bodies(
 
 
 def _read_known(
-    fetch: FetchRows, strand: int, list_numbers: Callable[[list[int]], object]
+    fetch: FetchRows, strand: int, stop: int, list_numbers: Callable[[list[int]], object]
 ) -> tuple[KnownBody, ...]:
-    """Return the last bodies of a run that others do not begin with, the newest first."""
-    rows = fetch("recent_lists", strand=strand, limit=_RECENT_LISTS)
+    """Return the last bodies of a run that others do not begin with, the newest first.
+
+    The numbers of genuine lists are below `stop`: one that somebody has added would not be there
+    for long, and what builds on it would be lost.
+    """
+    rows = fetch("recent_lists", strand=strand, stop=stop, limit=_RECENT_LISTS)
     bases = {row[1] for row in rows}
     ends = [row for row in rows if row[0] not in bases][:_MAX_KNOWN_BODIES]
     reader = PieceReader(fetch, strand, list_numbers)
     bodies: list[KnownBody] = []
     for row in ends:
         try:
-            number, depth = row[0], read_list(row).depth
+            number = row[0]
             spans = reader.resolve(number)
+            depth = reader.measure_chain(number)
         except Malformed:
             continue  # somebody has changed it: verification says so, and nothing builds on it
         content = b"".join(reader.read(number))
@@ -285,11 +304,18 @@ class SqlPieceStore(SqlTransactions):
         execute: QueryExecutor,
         records: Sequence[ports.EntryWrite],
         strands: Mapping[tuple[str, str], int],
+        known: KnownBodies,
     ) -> SharedBodies:
-        """Decide how bodies are stored; `strands` are keys that this transaction knows."""
+        """Decide how bodies are stored; `strands` are keys that this transaction knows.
+
+        `known` was taken before the database was looked at.  If it becomes another one meanwhile,
+        nobody uses these bodies any more.
+        """
         if not any(has_size_to_share(body) for record in records for body in record.bodies):
             return NOTHING_SHARED
-        if not self._writes_shared_bodies(execute):
+        if not known.may_share:
+            known.may_share = self._writes_shared_bodies(execute)
+        if not known.may_share:
             return NOTHING_SHARED
         cached = self._strand_ids.value
 
@@ -304,14 +330,15 @@ class SqlPieceStore(SqlTransactions):
             records,
             strand_of=find_strand,
             fetch=fetch,
-            known_bodies=self._known_bodies.value,
+            known_bodies=known,
             list_numbers=self._list,
         )
 
-    def _keep_known(self, shared: SharedBodies) -> None:
+    @staticmethod
+    def _keep_known(known: KnownBodies, shared: SharedBodies) -> None:
         """Remember bodies for the next append, after their commit."""
         for strand, (erasures, bodies) in shared.known.items():
-            self._known_bodies.value.keep(strand, erasures, bodies)
+            known.keep(strand, erasures, bodies)
 
     def _hold_pieces(self, execute: QueryExecutor, runs: Iterable[str]) -> dict[str, int]:
         """Keep others from adding bodies to runs until the end of the transaction.
@@ -332,18 +359,22 @@ class SqlPieceStore(SqlTransactions):
 
     @contextmanager
     def _releasing_pieces(
-        self, execute: QueryExecutor, run: str, quarantine: int, **place: object
-    ) -> Iterator[None]:
-        """Write the shared bodies of an entry out for the quarantine, then let them be removed."""
-        lists = execute("lists_of_entry", **place).fetchall()
-        held = self._hold_pieces(execute, [run] if lists else [])
-        for strand in held.values():
-            reader = PieceReader(
-                lambda query, **given: execute(query, **given).fetchall(), strand, self._list
-            )
-            for name, number in lists:
-                data = b"".join(reader.read(number))
+        self, execute: QueryExecutor, runs: Iterable[str]
+    ) -> Iterator[Callable[..., None]]:
+        """Hold runs whose entries are set aside; at the end, remove what no body needs any more.
+
+        Yields a function that writes the shared bodies of an entry out for the quarantine.
+        """
+        held = self._hold_pieces(execute, set(runs))
+
+        def fetch(query: str, **parameters: object) -> list[Any]:
+            return execute(query, **parameters).fetchall()
+
+        def write_out(run: str, quarantine: int, **place: object) -> None:
+            for name, number in fetch("lists_of_entry", **place) if run in held else ():
+                data = b"".join(PieceReader(fetch, held[run], self._list).read(number))
                 execute("set_quarantine_body", quarantine=quarantine, name=name, data=data)
-        yield
-        for strand in held.values():
+
+        yield write_out
+        for run, strand in held.items():
             release_pieces(execute, run, strand, self._list)

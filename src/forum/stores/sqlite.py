@@ -28,13 +28,8 @@ from forum.stores.sqlite_connections import (
 )
 from forum.stores.sqlite_errors import DISK_ERRORS, make_error, translate_errors
 from forum.stores.sqlite_schema import (
-    FIRST_WITHOUT_VIEW,
-    NO_PIECES_VIEW,
-    NO_SUMMARIES_VIEW,
-    OLD_SCHEMA_VIEWS,
-    PIECES_MIGRATION,
     QUERIES,
-    SUMMARIES_MIGRATION,
+    add_views,
     apply_migrations,
     check_version,
     list_missing,
@@ -155,12 +150,13 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
     def append(self, records: Sequence[ports.EntryWrite]) -> None:
         added: dict[tuple[str, str], int] = {}
+        known = self._known_bodies.value
         with self._write_transaction("appending") as execute:
             rows = [
                 (self._strand_id(r.position, added), r.position.n, r.data, r.tag) for r in records
             ]
             self._insert_entries("add_entries", rows, records)
-            shared = self._share_bodies(execute, records, added)
+            shared = self._share_bodies(execute, records, added, known)
             self._db.executemany(
                 QUERIES["add_body"],
                 (
@@ -175,7 +171,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             self._apply_effects(execute, records)
         # After the commit: if the transaction had failed, these keys would not exist.
         self._cache_strand_keys(added, self._strand_ids.value)
-        self._keep_known(shared)
+        self._keep_known(known, shared)
 
     def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:  # noqa: ARG002  as the port
         return self._has_shared_bodies
@@ -247,13 +243,16 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
         return ids
 
     def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
-        with self._signer_transaction("setting rows aside") as execute:
+        with (
+            self._signer_transaction("setting rows aside") as execute,
+            self._releasing_pieces(execute, (row.run for row in batch.rows)) as write_out,
+        ):
             for key, row in zip(batch.keys, batch.rows, strict=True):
                 execute("add_quarantine", id=key)
                 quarantine = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
                 execute("add_quarantine_bodies", id=key, quarantine=quarantine)
-                with self._releasing_pieces(execute, row.run, quarantine, id=key):
-                    execute("remove_bodies", id=key)
+                write_out(row.run, quarantine, id=key)
+                execute("remove_bodies", id=key)
                 removed = execute("remove_entry", id=key, data=row.data)
                 if removed.rowcount != 1:
                     raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
@@ -535,15 +534,7 @@ def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
     """Open a read-only reader of one snapshot of a log; this works on a read-only disk too."""
     with closing(connect(path, read_only=True)) as connection:
         with connection.lock, translate_errors("reading"):
-            # A migration that only adds an index leaves nothing for the reader to miss; with the
-            # views, it would miss what the tables hold.
-            missing = {migration.number for migration in list_missing(connection)}
-            if any(number < FIRST_WITHOUT_VIEW for number in missing):
-                connection.executescript(OLD_SCHEMA_VIEWS)
-            if SUMMARIES_MIGRATION in missing:
-                connection.executescript(NO_SUMMARIES_VIEW)
-            if PIECES_MIGRATION in missing:
-                connection.executescript(NO_PIECES_VIEW)
+            add_views(connection)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
 
@@ -598,4 +589,5 @@ def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
         connection = SharedConnection(uri, uri=True, isolation_level=None, check_same_thread=False)
     with closing(connection), translate_errors("reading"):
         check_version(connection)
+        add_views(connection)
         yield SqliteReader(connection, origin)

@@ -48,9 +48,22 @@ NO_PIECES_VIEW = """
 CREATE TEMP VIEW body AS SELECT *, NULL AS list FROM main.body;
 CREATE TEMP VIEW piece AS SELECT 0 AS strand, 0 AS number, 0 AS start, x'' AS data WHERE 0;
 CREATE TEMP VIEW span_list AS
-SELECT 0 AS strand, 0 AS number, 0 AS base, 0 AS kept, 0 AS depth, x'' AS spans WHERE 0;
+SELECT 0 AS strand, 0 AS number, 0 AS base, 0 AS kept, x'' AS spans WHERE 0;
 """
 """The same for a file of a release in which no bodies share bytes."""
+
+
+def add_views(connection: sqlite3.Connection) -> None:
+    """Show a read-only reader of an older file the tables that it lacks, as empty ones."""
+    # A migration that only adds an index leaves nothing for the reader to miss; with the views, it
+    # would miss what the tables hold.
+    missing = {migration.number for migration in list_missing(connection)}
+    if any(number < FIRST_WITHOUT_VIEW for number in missing):
+        connection.executescript(OLD_SCHEMA_VIEWS)
+    if SUMMARIES_MIGRATION in missing:
+        connection.executescript(NO_SUMMARIES_VIEW)
+    if PIECES_MIGRATION in missing:
+        connection.executescript(NO_PIECES_VIEW)
 
 
 @contextmanager

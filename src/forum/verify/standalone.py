@@ -1143,8 +1143,9 @@ MAX_BODY_BYTES, BYTES_PER_SPAN = 2 << 30, 512
 """How many bytes all bodies of a bundle may have, unless the reader raises it, and for how many of
 them there may be one span: a short list can describe a long body."""
 MAX_LISTED = 16 << 20
-MAX_CHAIN, MAX_SPANS = 64, 1 << 16
-"""The greatest size of a body in spans and of a piece, of a chain of lists, and of a list."""
+MAX_CHAIN, MAX_SPANS, MAX_LIST_BYTES = 64, 1 << 16, 4 << 20
+"""The greatest size of a body in spans and of a piece; of a chain of lists; the most spans of a
+body, and the greatest length of a list."""
 MAX_KEPT, MAX_RECENT = 64 << 20, 8
 """How many bytes of pieces are kept in memory, and how many bodies."""
 
@@ -1217,6 +1218,7 @@ class BundleBodies:
 
     def add(self, place: BodyPlace, data: bytes) -> None:
         """Check the list of a body, which may build on one that was added before."""
+        require(len(data) <= MAX_LIST_BYTES, "a list of spans is too long")
         size, named, kept, spans = read_spans(data)
         require(0 < size <= MAX_LISTED, "a body in spans is empty or too large")
         base = self.rows.get((named[0], named[1])) if named else None

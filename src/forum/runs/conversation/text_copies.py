@@ -14,9 +14,8 @@ from forum.runs.conversation.streams import is_stream, join_stream
 MIN_TEXT_BYTES = 16
 """The least length of a text that is looked for; a shorter one stands in many bodies by chance."""
 
-_MIN_WINDOW_BYTES = 48
-_MAX_WINDOWS = 20_000
-_MAX_TRIED_BYTES = 1 << 16
+_WINDOW_BYTES = 48
+_MAX_WINDOWS = 1000
 
 
 def read_texts(content: bytes) -> bytes:
@@ -52,25 +51,26 @@ def find_new_text(content: bytes, earlier: Iterable[bytes]) -> bytes:
 
 
 class TextFinder:
-    """Finds bodies that hold a text, or a part of it."""
+    """Finds bodies that hold a line of a text, or a long part of one."""
 
     def __init__(self, text: bytes) -> None:
-        """Look for a text; a part counts if it has 96 bytes, more where the text is long.
+        """Look for each line of at least 16 bytes, and for parts of longer ones.
 
-        In a short body, half of that is enough.
+        A part counts if it has 96 bytes; more, where the text is long.
         """
-        self._text = text
-        self._size = max(_MIN_WINDOW_BYTES, len(text) // _MAX_WINDOWS)
-        last = len(text) - self._size + 1
-        self._windows = {text[at : at + self._size] for at in range(last)}
+        self._size = size = max(_WINDOW_BYTES, len(text) // _MAX_WINDOWS)
+        lines = sorted({line for line in text.split(b"\n") if len(line) >= MIN_TEXT_BYTES}, key=len)
+        short = [line for line in lines if len(line) < size]
+        # The longest say most: the others are bounded in number, as the windows are.
+        self._needles = short[-_MAX_WINDOWS:]
+        self._needles += [
+            # Each part of twice the size of a window holds a whole one.
+            line[at : at + size]
+            for line in lines[len(short) :]
+            for at in range(0, len(line) - size + 1, size)
+        ]
 
     def is_in(self, content: bytes) -> bool:
-        """Return whether a body holds the text, or a part of it that is long enough."""
+        """Return whether a body holds a line of the text, or a part of one that is long enough."""
         says = read_texts(content)
-        if self._text in says:
-            return True
-        # Of a long body, not every place is tried: a part of twice the size of a window holds a
-        # whole one that begins at such a place.
-        step = 1 if len(says) <= _MAX_TRIED_BYTES else self._size
-        last = len(says) - self._size + 1
-        return any(says[at : at + self._size] in self._windows for at in range(0, last, step))
+        return any(needle in says for needle in self._needles)

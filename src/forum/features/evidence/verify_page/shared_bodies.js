@@ -20,6 +20,7 @@ import { Rejected, reject, require } from "./rejected.js";
 export const MAX_BODY_BYTES = 2 ** 31;
 const BYTES_PER_SPAN = 512;
 const MAX_LISTED_BYTES = 2 ** 24;
+const MAX_LIST_BYTES = 2 ** 22;
 const MAX_CHAIN = 64;
 const MAX_SPANS = 2 ** 16;
 const MAX_RECENT = 8;
@@ -92,6 +93,7 @@ export class SharedBodies {
    * @param {Uint8Array} data
    */
   add(key, data) {
+    require(data.length <= MAX_LIST_BYTES, "a list of spans is too long");
     const { size, base: named, kept, spans } = readSpanFile(data);
     require(size > 0 && size <= MAX_LISTED_BYTES, "a body in spans is empty or too large");
     const base = (named && this.lists.get(named.join("/"))) ?? null;

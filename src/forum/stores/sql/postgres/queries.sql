@@ -74,11 +74,23 @@ SELECT %s, strand, n, name, part, salt, data, list FROM unnest(
     %b::bigint[], %b::bigint[], %b::text[], %b::integer[], %b::bytea[], %b::bytea[], %b::bigint[]
 ) AS u (strand, n, name, part, salt, data, list)
 -- name: reserve_lists
+-- Somebody may have removed the row or set the number back: no list gets the number of another.
 INSERT INTO forum.piece_head AS head (log, strand, next)
-VALUES (%(log)s, %(strand)s, %(count)s)
-ON CONFLICT (log, strand) DO UPDATE SET next = head.next + excluded.next RETURNING next, erasures
+VALUES (%(log)s, %(strand)s, %(count)s::bigint + coalesce((
+    SELECT number + 1 FROM forum.span_list WHERE log = %(log)s AND strand = %(strand)s
+    ORDER BY number DESC LIMIT 1
+), 0))
+ON CONFLICT (log, strand) DO UPDATE
+SET next = greatest(head.next + %(count)s::bigint, excluded.next) RETURNING next, erasures
 -- name: begin_release
-UPDATE forum.piece_head SET erasures = erasures + 1 WHERE log = %(log)s AND strand = %(strand)s
+INSERT INTO forum.piece_head AS head (log, strand, next, erasures)
+SELECT %(log)s, %(strand)s, coalesce((
+    SELECT number + 1 FROM forum.span_list WHERE log = %(log)s AND strand = %(strand)s
+    ORDER BY number DESC LIMIT 1
+), 0), 1
+WHERE EXISTS (SELECT FROM forum.piece_head WHERE log = %(log)s AND strand = %(strand)s)
+    OR EXISTS (SELECT FROM forum.piece WHERE log = %(log)s AND strand = %(strand)s)
+ON CONFLICT (log, strand) DO UPDATE SET erasures = head.erasures + 1
 -- name: add_piece
 INSERT INTO forum.piece (log, strand, number, start, data)
 VALUES (%(log)s, %(strand)s, %(number)s, %(start)s, %(data)b)
@@ -88,32 +100,38 @@ SELECT %s, strand, number, start, data FROM unnest(
     %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[]
 ) AS u (strand, number, start, data)
 -- name: add_lists
-INSERT INTO forum.span_list (log, strand, number, base, kept, depth, spans)
-SELECT %s, strand, number, base, kept, depth, spans FROM unnest(
-    %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::integer[], %b::bytea[]
-) AS u (strand, number, base, kept, depth, spans)
+INSERT INTO forum.span_list (log, strand, number, base, kept, spans)
+SELECT %s, strand, number, base, kept, spans FROM unnest(
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bytea[]
+) AS u (strand, number, base, kept, spans)
 -- name: span_lists
-SELECT number, base, kept, depth, spans FROM forum.span_list
+SELECT number, base, kept, spans FROM forum.span_list
 WHERE log = %(log)s AND strand = %(strand)s
 -- name: recent_lists
-SELECT number, base, kept, depth, spans FROM forum.span_list
-WHERE log = %(log)s AND strand = %(strand)s ORDER BY number DESC LIMIT %(limit)s
+SELECT number, base, kept, spans FROM forum.span_list
+WHERE log = %(log)s AND strand = %(strand)s AND number < %(stop)s
+ORDER BY number DESC LIMIT %(limit)s
 -- name: list_chain
 -- A list that somebody has changed may lead back to itself: the number of rows is bounded.
-WITH RECURSIVE chain (number, base, kept, depth, spans, place) AS (
-    SELECT number, base, kept, depth, spans, 1 FROM forum.span_list
+WITH RECURSIVE chain (number, base, kept, spans, place) AS (
+    SELECT number, base, kept, spans, 1 FROM forum.span_list
     WHERE log = %(log)s AND strand = %(strand)s AND number = %(number)s
     UNION ALL
-    SELECT l.number, l.base, l.kept, l.depth, l.spans, place + 1
+    SELECT l.number, l.base, l.kept, l.spans, place + 1
     FROM chain JOIN forum.span_list AS l
         ON l.log = %(log)s AND l.strand = %(strand)s AND l.number = chain.base
     WHERE place < %(limit)s
 )
-SELECT number, base, kept, depth, spans FROM chain
+SELECT number, base, kept, spans FROM chain
 -- name: pieces
 SELECT number, start, data FROM forum.piece
 WHERE log = %(log)s AND strand = %(strand)s AND number = ANY(%(numbers)s::bigint[])
 ORDER BY number, start
+-- name: piece_sizes
+SELECT number, sum(length(data))::bigint FROM forum.piece
+WHERE log = %(log)s AND strand = %(strand)s AND number = ANY(%(numbers)s::bigint[]) GROUP BY number
+-- name: lock_bodies
+LOCK TABLE forum.body IN ROW EXCLUSIVE MODE
 -- name: piece_ranges
 SELECT number, start, length(data) FROM forum.piece
 WHERE log = %(log)s AND strand = %(strand)s ORDER BY number, start

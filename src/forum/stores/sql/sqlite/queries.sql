@@ -26,41 +26,51 @@ INSERT INTO entry (id, strand, n, bytes, tag) VALUES
 -- name: add_body
 INSERT INTO body (strand, n, name, part, salt, data, list) VALUES (?, ?, ?, ?, ?, ?, ?)
 -- name: reserve_lists
-INSERT INTO piece_head (strand, next) VALUES (:strand, :count)
-ON CONFLICT DO UPDATE SET next = next + excluded.next RETURNING next, erasures
+-- Somebody may have removed the row or set the number back: no list gets the number of another.
+INSERT INTO piece_head (strand, next) VALUES (:strand, :count + coalesce(
+    (SELECT max(number) + 1 FROM span_list WHERE strand = :strand), 0
+))
+ON CONFLICT DO UPDATE SET next = max(next + :count, excluded.next) RETURNING next, erasures
 -- name: begin_release
-UPDATE piece_head SET erasures = erasures + 1 WHERE strand = :strand
+INSERT INTO piece_head (strand, next, erasures)
+SELECT :strand, coalesce((SELECT max(number) + 1 FROM span_list WHERE strand = :strand), 0), 1
+WHERE EXISTS (SELECT 1 FROM piece_head WHERE strand = :strand)
+    OR EXISTS (SELECT 1 FROM piece WHERE strand = :strand)
+ON CONFLICT DO UPDATE SET erasures = erasures + 1
 -- name: add_piece
 INSERT INTO piece (strand, number, start, data) VALUES (:strand, :number, :start, :data)
 -- name: add_pieces
 INSERT INTO piece (strand, number, start, data) VALUES (?, ?, ?, ?)
 -- name: add_list
-INSERT INTO span_list (strand, number, base, kept, depth, spans) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO span_list (strand, number, base, kept, spans) VALUES (?, ?, ?, ?, ?)
 -- name: span_lists
 SELECT CAST(number AS INTEGER), CAST(base AS INTEGER), CAST(kept AS INTEGER),
-    CAST(depth AS INTEGER), CAST(spans AS BLOB)
+    CAST(spans AS BLOB)
 FROM span_list WHERE strand = :strand
 -- name: recent_lists
 SELECT CAST(number AS INTEGER), CAST(base AS INTEGER), CAST(kept AS INTEGER),
-    CAST(depth AS INTEGER), CAST(spans AS BLOB)
-FROM span_list WHERE strand = :strand ORDER BY number DESC LIMIT :limit
+    CAST(spans AS BLOB)
+FROM span_list WHERE strand = :strand AND number < :stop ORDER BY number DESC LIMIT :limit
 -- name: list_chain
 -- A list that somebody has changed may lead back to itself: the number of rows is bounded.
-WITH RECURSIVE chain (number, base, kept, depth, spans, place) AS (
-    SELECT number, base, kept, depth, spans, 1 FROM span_list
+WITH RECURSIVE chain (number, base, kept, spans, place) AS (
+    SELECT number, base, kept, spans, 1 FROM span_list
     WHERE strand = :strand AND number = :number
     UNION ALL
-    SELECT l.number, l.base, l.kept, l.depth, l.spans, place + 1
+    SELECT l.number, l.base, l.kept, l.spans, place + 1
     FROM chain CROSS JOIN span_list AS l ON l.strand = :strand AND l.number = chain.base
     WHERE place < :limit
 )
 SELECT CAST(number AS INTEGER), CAST(base AS INTEGER), CAST(kept AS INTEGER),
-    CAST(depth AS INTEGER), CAST(spans AS BLOB)
+    CAST(spans AS BLOB)
 FROM chain
 -- name: pieces
 SELECT CAST(number AS INTEGER), CAST(start AS INTEGER), CAST(data AS BLOB) FROM piece
 WHERE strand = :strand AND number IN (SELECT value FROM json_each(:numbers))
 ORDER BY number, start
+-- name: piece_sizes
+SELECT CAST(number AS INTEGER), sum(length(data)) FROM piece
+WHERE strand = :strand AND number IN (SELECT value FROM json_each(:numbers)) GROUP BY number
 -- name: piece_ranges
 SELECT CAST(number AS INTEGER), CAST(start AS INTEGER), length(data) FROM piece
 WHERE strand = :strand ORDER BY number, start

@@ -16,7 +16,6 @@ CREATE TABLE forum.span_list (
     number  bigint  NOT NULL,  -- its own piece has the same
     base    bigint,            -- the list whose first spans it begins with
     kept    integer NOT NULL,  -- how many
-    depth   integer NOT NULL,  -- how many lists are read to know all spans
     spans   bytea   NOT NULL,  -- the others
     PRIMARY KEY (log, strand, number)
 );

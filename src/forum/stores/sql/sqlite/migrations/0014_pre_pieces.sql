@@ -14,7 +14,6 @@ CREATE TABLE span_list (
     number  INTEGER NOT NULL,  -- its own piece has the same
     base    INTEGER,           -- the list whose first spans it begins with
     kept    INTEGER NOT NULL,  -- how many
-    depth   INTEGER NOT NULL,  -- how many lists are read to know all spans
     spans   BLOB    NOT NULL,  -- the others
     PRIMARY KEY (strand, number)
 );
