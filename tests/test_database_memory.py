@@ -25,7 +25,6 @@ UNBOUND: dict[str, tuple[str, ...]] = {
         "stores/sql_piece_reader:PieceReader._lists",
         "stores/sql_piece_reader:PieceReader._pieces",
         "stores/sql_piece_reader:PieceReader._resolved",
-        "stores/sql_piece_reader:PieceReader._sizes",
         "features/council/tally:Tally.seats",
         "features/council/tally:Tally.weights",
         "features/evidence/audit:_PackAudit._bundle_files",

@@ -67,7 +67,7 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
     def _append(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
         # Look up only the strands of these records: the cache may hold very many strands.
         strands = {(r.position.run, r.position.strand) for r in records}
-        cache, known = self._strand_ids.value, self._known_bodies.value
+        cache, known_bodies = self._strand_ids.value, self._known_bodies.value
         self._guard.check_current(db)
         cached = {key: id_ for key in strands if (id_ := cache.get(key)) is not None}
         if self.lineage.generation:
@@ -75,7 +75,11 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         try:
             if len(cached) < len(strands) or any(r.bodies or r.effects for r in records):
                 added = self._append_all(
-                    db, records, cached=cached, wanted=strands - cached.keys(), known=known
+                    db,
+                    records,
+                    cached=cached,
+                    wanted=strands - cached.keys(),
+                    known_bodies=known_bodies,
                 )
                 # After the commit: if the transaction had failed, these ids would not exist.
                 self._cache_strand_keys(added, cache)
@@ -94,21 +98,21 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         records: Sequence[ports.EntryWrite],
         cached: dict[StrandKey, int],
         wanted: set[StrandKey],
-        known: KnownBodies,
+        known_bodies: KnownBodies,
     ) -> dict[StrandKey, int]:
         with db.transaction():
             added = self._add_strands(db, wanted) if wanted else {}
             ids = cached | added
             self._append_entries(db, records, ids)
             execute = partial(run_query, db, log=self._log)
-            shared = self._share_bodies(execute, records, ids, known)
+            shared = self._share_bodies(execute, records, ids, known_bodies)
             self._append_bodies(db, records, ids, shared)
             # All transactions lock in the order strands, entries, pieces, accounts, timers, which
             # prevents deadlocks between these tables.  Entries are inserted in the order of the
             # records: if two transactions race for the same positions in opposite order, Postgres
             # aborts one of them, and `append` retries it.
             self._apply_effects(partial(run_query, db, log=self._log), records)
-        self._keep_known(known, shared)
+        self._keep_known(known_bodies, shared)
         return added
 
     def _confirm_strands(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:

@@ -304,18 +304,18 @@ class SqlPieceStore(SqlTransactions):
         execute: QueryExecutor,
         records: Sequence[ports.EntryWrite],
         strands: Mapping[tuple[str, str], int],
-        known: KnownBodies,
+        known_bodies: KnownBodies,
     ) -> SharedBodies:
         """Decide how bodies are stored; `strands` are keys that this transaction knows.
 
-        `known` was taken before the database was looked at.  If it becomes another one meanwhile,
+        `known_bodies` was taken before the database was looked at.  If it becomes another one meanwhile,
         nobody uses these bodies any more.
         """
         if not any(has_size_to_share(body) for record in records for body in record.bodies):
             return NOTHING_SHARED
-        if not known.may_share:
-            known.may_share = self._writes_shared_bodies(execute)
-        if not known.may_share:
+        if not known_bodies.may_share:
+            known_bodies.may_share = self._writes_shared_bodies(execute)
+        if not known_bodies.may_share:
             return NOTHING_SHARED
         cached = self._strand_ids.value
 
@@ -330,15 +330,15 @@ class SqlPieceStore(SqlTransactions):
             records,
             strand_of=find_strand,
             fetch=fetch,
-            known_bodies=known,
+            known_bodies=known_bodies,
             list_numbers=self._list,
         )
 
     @staticmethod
-    def _keep_known(known: KnownBodies, shared: SharedBodies) -> None:
+    def _keep_known(known_bodies: KnownBodies, shared: SharedBodies) -> None:
         """Remember bodies for the next append, after their commit."""
         for strand, (erasures, bodies) in shared.known.items():
-            known.keep(strand, erasures, bodies)
+            known_bodies.keep(strand, erasures, bodies)
 
     def _hold_pieces(self, execute: QueryExecutor, runs: Iterable[str]) -> dict[str, int]:
         """Keep others from adding bodies to runs until the end of the transaction.

@@ -150,13 +150,13 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
 
     def append(self, records: Sequence[ports.EntryWrite]) -> None:
         added: dict[tuple[str, str], int] = {}
-        known = self._known_bodies.value
+        known_bodies = self._known_bodies.value
         with self._write_transaction("appending") as execute:
             rows = [
                 (self._strand_id(r.position, added), r.position.n, r.data, r.tag) for r in records
             ]
             self._insert_entries("add_entries", rows, records)
-            shared = self._share_bodies(execute, records, added, known)
+            shared = self._share_bodies(execute, records, added, known_bodies)
             self._db.executemany(
                 QUERIES["add_body"],
                 (
@@ -171,7 +171,7 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
             self._apply_effects(execute, records)
         # After the commit: if the transaction had failed, these keys would not exist.
         self._cache_strand_keys(added, self._strand_ids.value)
-        self._keep_known(known, shared)
+        self._keep_known(known_bodies, shared)
 
     def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:  # noqa: ARG002  as the port
         return self._has_shared_bodies

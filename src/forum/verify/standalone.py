@@ -1143,7 +1143,8 @@ MAX_BODY_BYTES, BYTES_PER_SPAN = 2 << 30, 512
 """How many bytes all bodies of a bundle may have, unless the reader raises it, and for how many of
 them there may be one span: a short list can describe a long body."""
 MAX_LISTED = 16 << 20
-MAX_CHAIN, MAX_SPANS, MAX_LIST_BYTES = 64, 1 << 16, 4 << 20
+MAX_CHAIN, MAX_SPANS = 64, 1 << 16
+MAX_LIST_BYTES = 4 << 20
 """The greatest size of a body in spans and of a piece; of a chain of lists; the most spans of a
 body, and the greatest length of a list."""
 MAX_KEPT, MAX_RECENT = 64 << 20, 8
