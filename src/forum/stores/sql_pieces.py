@@ -308,8 +308,8 @@ class SqlPieceStore(SqlTransactions):
     ) -> SharedBodies:
         """Decide how bodies are stored; `strands` are keys that this transaction knows.
 
-        `known_bodies` was taken before the database was looked at.  If it becomes another one meanwhile,
-        nobody uses these bodies any more.
+        `known_bodies` was taken before the database was looked at.  If that becomes another one
+        meanwhile, nobody uses these bodies any more.
         """
         if not any(has_size_to_share(body) for record in records for body in record.bodies):
             return NOTHING_SHARED
