@@ -269,7 +269,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
                 for name in ("pieces", "piece_sizes", "remove_lists")
             },
             "writes_shared_bodies": {"number": 18},
-            "lock_bodies": (),
+            "lock_bodies": {"log": log},
             "indexes": {"log": log, "prefixes": [prefix, prefix + 1]},
             "entries_of_strands": {
                 "log": log, "strands": strands, "low": strand, "high": strand + 39,
