@@ -224,6 +224,7 @@ class World:
             "close_run": lambda: ledger.close_run(ledger.open_run("f", "x"), SECRET, Outcome.OK),
             "append_log_entry": lambda: ledger.append_log_entry(telling("a")),
             "request_redaction": self._redact,
+            "request_redactions": self._redact_many,
             "record_run": lambda: ledger.record_run("i", SECRET, telling("a")),
             "record_export": lambda: ledger.record_export(SECRET, 1, 1, SECRET),
             "start_strands": lambda: ledger.start_strands([StrandStart("j", "x", telling("a"))]),
@@ -240,6 +241,12 @@ class World:
         self.ledger.open_strand("g").append(telling("a"))
         target = self.ledger.find_entry("g/main/0")
         self.ledger.request_redaction(target, "text", SECRET, RedactionReason.SECRET)
+
+    def _redact_many(self) -> None:
+        self.ledger.open_strand("l").append(telling("a"), telling("b"))
+        leaves = [self.ledger.find_entry(f"l/main/{n}").leaf for n in (0, 1)]
+        bodies = [(leaf, "text") for leaf in leaves]
+        self.ledger.request_redactions("l", bodies, SECRET, RedactionReason.SECRET)
 
 
 def telling(step: str) -> Draft:
@@ -269,6 +276,7 @@ WRITERS = (
     "record_export",
     "record_run",
     "request_redaction",
+    "request_redactions",
     "start_strands",
     "join_appends",
 )

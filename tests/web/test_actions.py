@@ -144,12 +144,18 @@ def test_a_run_is_forked_where_the_slider_stands(server: UpServer) -> None:
     assert accepted["facts"]["fork_index"] == replies[1]
 
 
+def has_closed(server: UpServer, run: str) -> bool:
+    """Return whether the close of a run is listed; its entries are listed once they are signed."""
+    entries = list_entries(server, run)
+    return bool(entries) and entries[-1]["entry"]["kind"] == "run.close/1"
+
+
 def test_a_pack_that_is_taken_in_the_browser_verifies(
     server: UpServer, terminal: Terminal, tmp_path: Path
 ) -> None:
     """One press saves the evidence of the whole log, with a run that was drawn."""
     run = carry_out(server, "Name waters.", TASKS[:1])
-    server.eventually(lambda: list_entries(server, run)[-1]["entry"]["kind"] == "run.close/1")
+    server.eventually(lambda: has_closed(server, run))
     file = tmp_path / "pack.zip"
     said = play(server, "pack.mjs", str(file))
     verified = terminal.type("verify", str(file), "--policy", str(terminal.policy))
