@@ -56,7 +56,7 @@ class TextFinder:
     def __init__(self, text: bytes) -> None:
         """Look for each line of at least 16 bytes, and for parts of longer ones.
 
-        A part counts if it has 96 bytes; more, where the text is long.
+        A part counts if it has 60 bytes; more, where the text is long.
         """
         self._size = size = max(_WINDOW_BYTES, len(text) // _MAX_WINDOWS)
         lines = sorted({line for line in text.split(b"\n") if len(line) >= MIN_TEXT_BYTES}, key=len)
@@ -64,10 +64,10 @@ class TextFinder:
         # The longest say most: the others are bounded in number, as the windows are.
         self._needles = short[-_MAX_WINDOWS:]
         self._needles += [
-            # Each part of twice the size of a window holds a whole one.
+            # Each part that is a quarter longer than a window holds a whole one.
             line[at : at + size]
             for line in lines[len(short) :]
-            for at in range(0, len(line) - size + 1, size)
+            for at in range(0, len(line) - size + 1, size // 4)
         ]
 
     def is_in(self, content: bytes) -> bool:
