@@ -5,6 +5,7 @@ strands of a run share its budget account: a transaction that charges the accoun
 its row until the transaction ends.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from time import sleep
@@ -13,6 +14,7 @@ import psycopg
 
 from forum import errors
 from forum.ledger import ports
+from forum.ledger.entry import MAIN_STRAND
 from forum.stores import sql_migrations, sql_queries
 from forum.stores.postgres_connections import Connection
 from forum.stores.postgres_log import NotHereError, PostgresLog
@@ -69,16 +71,19 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         strands = {(r.position.run, r.position.strand) for r in records}
         cache, known_bodies = self._strand_ids.value, self._known_bodies.value
         self._guard.check_current(db)
-        cached = {key: id_ for key in strands if (id_ := cache.get(key)) is not None}
+        # With the strand `main` of each run, under which its pieces stand.
+        looked_up = strands | {(run, MAIN_STRAND) for run, _ in strands}
+        cached = {key: id_ for key in looked_up if (id_ := cache.get(key)) is not None}
+        missing = strands - cached.keys()
         if self.lineage.generation:
             self._confirm_strands(db, records)
         try:
-            if len(cached) < len(strands) or any(r.bodies or r.effects for r in records):
+            if missing or any(r.bodies or r.effects for r in records):
                 added = self._append_all(
                     db,
                     records,
                     cached=cached,
-                    wanted=strands - cached.keys(),
+                    wanted=missing,
                     known_bodies=known_bodies,
                 )
                 # After the commit: if the transaction had failed, these ids would not exist.
@@ -102,7 +107,7 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
     ) -> dict[StrandKey, int]:
         with db.transaction():
             added = self._add_strands(db, wanted) if wanted else {}
-            ids = cached | added
+            ids = ChainMap(added, cached)
             self._append_entries(db, records, ids)
             execute = partial(run_query, db, log=self._log)
             shared = self._share_bodies(execute, records, ids, known_bodies)

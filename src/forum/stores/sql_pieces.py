@@ -10,7 +10,7 @@ transaction that adds or removes some holds the row of that strand in `piece_hea
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate
@@ -288,8 +288,6 @@ def find_main(execute: Callable[..., Any], run: str) -> int | None:
 class SqlPieceStore(SqlTransactions):
     """Writes bodies as lists of spans, and removes what no body needs any more."""
 
-    _strand_ids: DatabaseMemory[dict[tuple[str, str], int]]
-
     @cached_property
     def _known_bodies(self) -> DatabaseMemory[KnownBodies]:
         """The last bodies that this process has written, with which the next are compared."""
@@ -303,13 +301,13 @@ class SqlPieceStore(SqlTransactions):
         self,
         execute: QueryExecutor,
         records: Sequence[ports.EntryWrite],
-        strands: Mapping[tuple[str, str], int],
+        strands: MutableMapping[tuple[str, str], int],
         known_bodies: KnownBodies,
     ) -> SharedBodies:
-        """Decide how bodies are stored; `strands` are keys that this transaction knows.
+        """Decide how bodies are stored; `strands` are keys that are known, and take one looked up.
 
-        `known_bodies` was taken before the database was looked at.  If that becomes another one
-        meanwhile, nobody uses these bodies any more.
+        Strands and bodies were taken before the database was looked at.  If that becomes another
+        one meanwhile, nobody uses them any more.
         """
         if not any(has_size_to_share(body) for record in records for body in record.bodies):
             return NOTHING_SHARED
@@ -317,11 +315,13 @@ class SqlPieceStore(SqlTransactions):
             known_bodies.may_share = self._writes_shared_bodies(execute)
         if not known_bodies.may_share:
             return NOTHING_SHARED
-        cached = self._strand_ids.value
 
         def find_strand(run: str) -> int | None:
             key = (run, MAIN_STRAND)
-            return strands.get(key) or cached.get(key) or find_main(execute, run)
+            strand = strands.get(key) or find_main(execute, run)
+            if strand is not None:
+                strands[key] = strand
+            return strand
 
         def fetch(query: str, **parameters: object) -> list[Any]:
             return execute(query, **parameters).fetchall()

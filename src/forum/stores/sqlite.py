@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import chain
@@ -156,7 +157,8 @@ class SqliteStore(SqliteReader, sql_store.SqlStore):
                 (self._strand_id(r.position, added), r.position.n, r.data, r.tag) for r in records
             ]
             self._insert_entries("add_entries", rows, records)
-            shared = self._share_bodies(execute, records, added, known_bodies)
+            strands = ChainMap(added, self._strand_ids.value)
+            shared = self._share_bodies(execute, records, strands, known_bodies)
             self._db.executemany(
                 QUERIES["add_body"],
                 (
