@@ -1,7 +1,7 @@
 """Appending to the log: writing, publishing, exporting, redacting and verifying."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -40,7 +40,7 @@ from forum.ledger.log import (
 )
 from forum.ledger.row_checks import NoRowCheck
 from forum.ledger.sequencer import Publication, Publisher
-from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft
+from forum.ledger.strand import RUNS_STRAND, TAGGED_STRANDS, Attachment, Draft, RecordedEntry
 from forum.ledger.write_tags import WriteKeys
 from forum.runs.conversation.text_copies import MIN_TEXT_BYTES, TextFinder, find_new_text
 
@@ -459,52 +459,57 @@ class LogOperations:
         Raises `RunNotEnded`: the driver of a run still reads what the run has recorded.  Raises
         `BodyHeld`.
         """
-        target = self._project.ledger.find_entry(entry)
-        if self._is_active(target.entry.run):
-            raise errors.RunNotEnded(target.entry.run)
+        target = self._find_ended(entry)
         recorded = self._project.ledger.request_redaction(target, body, OPERATOR, reason)
-        # Signed before erased: after a crash in between, the redaction is on record, and the next
-        # call of `erase_redacted` erases the body.
-        publication = self.publish()
-        archiver = self._make_archiver()
-        erased = self._project.ledger.erase_redacted(archiver)
-        for place, error in archiver.unreachable.items():
-            if place == target.entry.run:
-                raise error  # the copy still has the body; asking again erases it
-            self._project.warn(f"an earlier redaction was not repeated in an archive: {error}")
-        return RedactionResult(recorded.leaf.hex(), len(erased), publication)
+        return self._erase_recorded(recorded, target.entry.run)
 
     def redact_text(self, entry: str, body: str, reason: kinds.RedactionReason) -> RedactionResult:
         """Erase a body, and each body of its run that holds what this one was the first to say.
 
         Raises as `redact` does, and `TextNotFound` if the body is gone or says nothing new.
         """
-        ledger = self._project.ledger
-        target = ledger.find_entry(entry)
+        target = self._find_ended(entry)
         run = target.entry.run
-        if self._is_active(run):
-            raise errors.RunNotEnded(run)
         if body not in target.entry.bodies:
             raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        places = self._find_text(target, body)
-        leaves = [ledger.find_entry(str(at)).leaf for at, _ in places]
-        named = [(leaf, name) for leaf, (_, name) in zip(leaves, places, strict=True)]
-        recorded = ledger.request_redactions(run, named, OPERATOR, reason)
+        leaves = {at: leaf_of(data) for at, data in self._project.store.entries_of_run(run)}
+        places = self._find_text(target, body, leaves)
+        named = [(leaves[at], name) for at, name in places]
+        recorded = self._project.ledger.request_redactions(run, named, OPERATOR, reason)
+        return replace_struct(self._erase_recorded(recorded[0], run), bodies=tuple(places))
+
+    def _find_ended(self, entry: str) -> LocatedEntry:
+        """Return an entry of a run that has ended.  Raises `RunNotEnded`."""
+        target = self._project.ledger.find_entry(entry)
+        if self._is_active(target.entry.run):
+            raise errors.RunNotEnded(target.entry.run)
+        return target
+
+    def _erase_recorded(self, recorded: RecordedEntry, run: str) -> RedactionResult:
+        """Have a recorded redaction signed, and only then erase what it names."""
+        # Signed before erased: after a crash in between, the redaction is on record, and the next
+        # call of `erase_redacted` erases the body.
         publication = self.publish()
         archiver = self._make_archiver()
-        erased = ledger.erase_redacted(archiver)
-        if error := archiver.unreachable.get(run):
-            raise error  # the copy still has the bodies; asking again erases them
-        return RedactionResult(recorded[0].leaf.hex(), len(erased), publication, tuple(places))
+        erased = self._project.ledger.erase_redacted(archiver)
+        for place, error in archiver.unreachable.items():
+            if place == run:
+                raise error  # the copy still has the body; asking again erases it
+            self._project.warn(f"an earlier redaction was not repeated in an archive: {error}")
+        return RedactionResult(recorded.leaf.hex(), len(erased), publication)
 
-    def _find_text(self, target: LocatedEntry, body: str) -> list[tuple[ports.Position, str]]:
-        """Return where the new text of a body stands in its run, beginning with this body."""
+    def _find_text(
+        self, target: LocatedEntry, body: str, leaves: Mapping[ports.Position, tlog.Hash]
+    ) -> list[tuple[ports.Position, str]]:
+        """Return where the new text of a body stands in its run, beginning with this body.
+
+        `leaves` are the ids of the entries of the run.
+        """
         store, run = self._project.store, target.entry.run
         content = read_body(store, target.entry, body)
         if content is None:
             raise errors.TextNotFound(body, f"it is not stored any more; see forum show {run}")
         own = (ports.Position(run, target.entry.strand, target.entry.n), body)
-        leaves = {at: leaf_of(data) for at, data in store.entries_of_run(run)}
         indexes = dict(zip(leaves, store.indexes(list(leaves.values())), strict=True))
         before = indexes[own[0]]
 

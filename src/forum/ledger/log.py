@@ -329,7 +329,8 @@ class Ledger:
         """
         if body not in target.entry.bodies:
             raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        return self._request_redactions([(target.leaf, body)], target.entry.run, actor, reason)
+        bodies = [(target.leaf, body)]
+        return self.request_redactions(target.entry.run, bodies, actor, reason)[0]
 
     def request_redactions(
         self,
@@ -340,14 +341,14 @@ class Ledger:
     ) -> list[RecordedEntry]:
         """Record that bodies of one run, each by its entry and name, are to be erased."""
         return [
-            self._request_redactions(bodies[at : at + MAX_REDACTED_ENTRIES], run, actor, reason)
+            self._request_batch(run, bodies[at : at + MAX_REDACTED_ENTRIES], actor, reason)
             for at in range(0, len(bodies), MAX_REDACTED_ENTRIES)
         ]
 
-    def _request_redactions(
+    def _request_batch(
         self,
-        bodies: Sequence[tuple[tlog.Hash, str]],
         run: str,
+        bodies: Sequence[tuple[tlog.Hash, str]],
         actor: str,
         reason: RedactionReason,
     ) -> RecordedEntry:
