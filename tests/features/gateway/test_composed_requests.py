@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from forum.features.gateway.composed_body import check_media, compose_body, set_member
 from forum.features.gateway.refusals import CallRefused
 from forum.features.gateway.relayed_run import RunLimits
-from forum.features.gateway.routes import ApiOperation, ApiProvider, find_route
+from forum.features.gateway.routes import ApiOperation, ApiProvider, find_route, own_path
 from forum.features.gateway.sent_parts import (
     AllowedNames,
     check_path,
@@ -231,6 +231,27 @@ def test_a_path_is_listed_or_refused_by_name(
     message = refusal_of(lambda: check_path(route, method, AllowedNames()))
     assert ("--allow path:" in message) is not listed
     assert (route.operation is ApiOperation.UNKNOWN) is not listed
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.sampled_from(list(ApiProvider)),
+    st.sampled_from(["GET", "POST"]),
+    st.lists(A_SEGMENT, min_size=1, max_size=4)
+    | st.sampled_from([path.strip("/").split("/") for _, _, path in sorted(KNOWN_CALLS)]),
+)
+def test_only_v1_before_a_known_path_is_added_or_left_out(
+    provider: ApiProvider, method: str, segments: list[str]
+) -> None:
+    """A path that means something else at the provider is never made of the one that was asked."""
+    path = "/" + "/".join(segments)
+    own = own_path(provider, path)
+    assert own_path(provider, own) == own
+    if own != path:
+        assert own in (f"/v1{path}", path.removeprefix("/v1"))
+        assert find_route(provider, method, path).operation is ApiOperation.UNKNOWN
+        routes = [find_route(provider, each, own) for each in ("GET", "POST")]
+        assert {route.operation for route in routes} > {ApiOperation.UNKNOWN}
 
 
 BETAS = ["", "claude-code-20250219", "interleaved-thinking-2025-05-14,oauth-2025-04-20"]

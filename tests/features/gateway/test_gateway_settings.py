@@ -121,6 +121,15 @@ def test_a_key_that_is_not_there_is_an_error(folder: Path, text: str, why: str) 
         read(folder, text)
 
 
+def test_the_address_of_anthropic_may_end_in_v1(tmp_path: Path) -> None:
+    """The variable is read with `/v1` by some clients, and without by others."""
+    for url in ("https://proxy.example", "https://proxy.example/v1", "https://proxy.example/v1/"):
+        found = read(tmp_path, "", is_tenant=False, ANTHROPIC_BASE_URL=url)
+        assert {a.url for a in found.addresses if a.provider is ApiProvider.ANTHROPIC} == {
+            "https://proxy.example"
+        }
+
+
 def test_a_server_on_this_machine_needs_no_key(tmp_path: Path) -> None:
     """Ollama and llama.cpp ask for none."""
     local = read(tmp_path, 'openai_url = "http://127.0.0.1:11434/v1"')

@@ -26,7 +26,7 @@ from forum.config import bind_tenant
 from forum.errors import StoreFailed
 from forum.features.gateway.actor_caps import find_actor_caps
 from forum.features.gateway.refusals import CallRefused, RefusalReason, error_body
-from forum.features.gateway.relay import GatewayRequest, Relay, send_refusal
+from forum.features.gateway.relay import GatewayRequest, Relay, refuse_upgrade, send_refusal
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
 from forum.features.gateway.reservations import CallsInFlight
 from forum.features.gateway.routes import ApiProvider
@@ -254,6 +254,8 @@ class _RelayedResponse(Response):
             path=path.removeprefix(self._prefix) if path.startswith(self._prefix) else "",
             token=key.strip().encode("latin-1"),
         )
+        if await refuse_upgrade(request):
+            return
         if why := self._gateway.settings.find_keyless(self._provider):
             # The credential of the client is a key of Forum's, which no provider may see.
             await send_refusal(request, CallRefused(RefusalReason.NO_KEY, why))

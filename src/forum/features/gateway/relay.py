@@ -151,7 +151,8 @@ class Relay:
         await asyncio.shield(run.start(self._relay(request, body, run)))
 
     async def _relay(self, request: GatewayRequest, body: bytes, run: RelayedRun) -> None:
-        route = routes.find_route(request.provider, request.method, request.path)
+        path = routes.own_path(request.provider, request.path)
+        route = routes.find_route(request.provider, request.method, path)
         http_exchange = _Exchange(
             relay=self, request=request, route=route, run=run, span=run.new_span(),
             began=self._clock(),
@@ -260,7 +261,7 @@ class _Exchange:
 
     def digest(self, read: ReadRequest) -> bytes:
         """Return a digest that is equal for the very same request."""
-        target = self.request.path + sent_parts.encode_query(self.query)
+        target = self.route.path + sent_parts.encode_query(self.query)
         return sha256(target.encode() + b"\n" + read.body).digest()
 
     def _sent_parts(self) -> dict[str, object]:
@@ -548,7 +549,7 @@ class _Exchange:
     def _provider_request(
         self, plan: CallPlan, address: upstream.ProviderAddress
     ) -> httpx2.Request:
-        url = address.url + self.request.path + sent_parts.encode_query(self.query)
+        url = address.url + self.route.path + sent_parts.encode_query(self.query)
         headers = upstream.request_headers(
             self.headers, self.request.scope["headers"], address, self.request.token
         )
@@ -663,6 +664,25 @@ async def _chunks(request: GatewayRequest) -> AsyncIterator[bytes]:
         yield message.get("body", b"")
         if not message.get("more_body", False):
             return
+
+
+async def refuse_upgrade(request: GatewayRequest) -> bool:
+    """Answer a client that wants a WebSocket, if it does: it has to use HTTP.
+
+    Clients that can do both, Codex among them, go on with HTTP after this status at once.
+    """
+    if request.header(b"upgrade").lower() != "websocket":
+        return False
+    message = "Forum: this gateway has no WebSockets. Use HTTP, with or without a stream."
+    body = refusals.error_body(request.provider, 426, "forum_upgrade", message)
+    # RFC 9110, section 15.5.22: the header names what is to be used.
+    headers = (
+        *refusals.JSON_HEADERS, refusals.NO_RETRY_HEADER, (b"upgrade", b"HTTP/1.1"),
+        (b"connection", b"upgrade"),
+    )  # fmt: skip
+    with suppress(OSError):
+        await send_body(request.send, 426, body, headers)
+    return True
 
 
 async def send_busy(request: GatewayRequest, error: errors.ForumError) -> None:

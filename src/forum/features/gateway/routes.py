@@ -64,6 +64,17 @@ def is_plain_path(path: str) -> bool:
     return _PLAIN_PATH.fullmatch(path) is not None
 
 
+def own_path(provider: ApiProvider, path: str) -> str:
+    """Return a known path as its provider has it, whether a client writes `/v1` before it or not.
+
+    Some clients take the base URL with `/v1`, and some without.  Any other path is left as it is.
+    """
+    bare = path.removeprefix("/v1") if path.startswith("/v1/") else path
+    own = bare if provider is ApiProvider.OPENAI else f"/v1{bare}"
+    is_known = (provider, own) in _POST_PATHS or _MODEL_PATHS[provider].fullmatch(own)
+    return own if is_known else path
+
+
 def find_route(provider: ApiProvider, method: str, path: str) -> ApiRoute:
     """Return the route of a request; `path` is what follows the provider's base URL, undecoded."""
     operation = ApiOperation.UNKNOWN

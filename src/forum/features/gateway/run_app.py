@@ -12,7 +12,14 @@ from starlette.types import Receive, Scope, Send
 from forum.app.run_extensions import RunExtension
 from forum.errors import ProcessFull, ShareExceeded
 from forum.features.gateway.refusals import CallRefused, RefusalReason
-from forum.features.gateway.relay import GatewayRequest, Relay, send_body, send_busy, send_refusal
+from forum.features.gateway.relay import (
+    GatewayRequest,
+    Relay,
+    refuse_upgrade,
+    send_body,
+    send_busy,
+    send_refusal,
+)
 from forum.features.gateway.relayed_run import RelayedRun
 from forum.features.gateway.routes import ApiProvider
 from forum.limits.admission import HeldShares, SoleAdmission
@@ -73,6 +80,8 @@ class RunGateway:
 
     async def _relay_within(self, request: GatewayRequest, held: HeldShares) -> None:
         """Relay a call within what the program may have in use at once."""
+        if await refuse_upgrade(request):
+            return
         try:
             held.admit(self._client)
         except (ShareExceeded, ProcessFull) as error:

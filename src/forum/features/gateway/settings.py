@@ -102,6 +102,9 @@ def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> Gat
         # A tenant's own key goes to the address that the tenant names.
         named = (own or shared) if is_tenant else (shared or own)
         url = (named or DEFAULT_URLS[provider]).rstrip("/")
+        if provider is ApiProvider.ANTHROPIC:
+            # Some clients take this variable with `/v1`. The gateway adds it to each path.
+            url = url.removesuffix("/v1")
         if not url.startswith(("http://", "https://")) or not host_of(url):
             raise BadSettings(variable, f"{url!r} is no address; write https://HOST")
         # An address of the operator's on this machine may be a proxy that has keys.
