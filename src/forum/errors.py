@@ -283,10 +283,14 @@ class CapReached(LimitReached):
         self.asked, self.used, self.cap = amounts
 
     def __str__(self) -> str:
+        is_final = self.per == "ever"
+        span, retry = (
+            ("in all", "") if is_final else (f"per {self.per}", f"try again in {self._wait}, or ")
+        )
         return (
-            f"the cap of {self._amount(self.cap)} per {self.per} for {self.scope} is reached: "
+            f"the cap of {self._amount(self.cap)} {span} for {self.scope} is reached: "
             f"{self._amount(self.used)} are used or reserved, and {self._amount(self.asked)} more "
-            f"would pass it; try again in {self._wait}, or have the operator raise it "
+            f"would pass it; {retry}have the operator raise it "
             f"([{'tenants' if self.scope == TENANT_SCOPE else 'budgets'}])"
         )
 

@@ -12,7 +12,7 @@ from forum.runs.panel import Council, Seat
 from forum.runs.plan import Task
 from forum.runs.policy import LaneBrief, Scripted, ScriptStep
 from forum.runs.run_fold import stop_reason
-from forum.runs.shared_caps import Period, SharedCap, limits_for
+from forum.runs.shared_caps import Caller, Period, SharedCap, limits_for
 from tests.engine.office import RUN, Cut, Office, Power, chain, plan, quick
 from tests.engine.test_replay import play
 from tests.support import StoreFactory
@@ -163,11 +163,13 @@ def test_the_lowest_of_several_caps_holds() -> None:
         SharedCap("c", Period.MONTH, lane="l*", cap=Spend(1, 1, 1)),
         SharedCap("d", Period.MONTH, key="ci", cap=Spend(2, 2, 2)),
     )
-    document = {(f.scope, f.per.value): f.cap for f in limits_for(caps, "key/ci/1", ["law", ""])}
+    document = {
+        (f.scope, f.per.value): f.cap for f in limits_for(caps, Caller("key/ci/1", ("law", "")), {})
+    }
 
     assert document == {
         ("ledger", "day"): (5, 3, 1),
         ("lane:law", "month"): (1, 1, 1),
         ("key:key/ci/1", "month"): (2, 2, 2),
     }
-    assert [f.scope for f in limits_for(caps, "operator", [])] == ["ledger"]
+    assert [f.scope for f in limits_for(caps, Caller("operator"), {})] == ["ledger"]

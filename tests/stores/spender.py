@@ -11,7 +11,7 @@ from random import Random
 from forum.engine import SharedBudgets
 from forum.errors import CapReached
 from forum.ledger.ports import NO_LIMIT, BudgetSliceCharge, Spend
-from forum.runs.shared_caps import Period, SharedCap
+from forum.runs.shared_caps import Caller, Period, SharedCap
 from tests.support import Chain, StoreFactory
 
 MOST = 9
@@ -36,7 +36,7 @@ def spend_all(factory: StoreFactory, name: str, cap: int) -> None:
             store.append([record._replace(effects=charges)])
 
         try:
-            budgets.spend(budgets.limits("tester", ()), Spend(amount), commit)
+            budgets.spend(budgets.limits(Caller("tester")), Spend(amount), commit)
         except CapReached:
             return
 

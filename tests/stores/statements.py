@@ -70,7 +70,9 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "charge": {"log": log, "run": run, **amount, "guarded": True},
         "account": {"log": log, "run": run},
         "periods": {},
-        "drop_past_slices": {"log": log, "scope": "tenant", "period": "minute 2026-11-16 10:05"},
+        "drop_past_slices": {
+            "log": log, "scope": "tenant", "period": "minute 2026-11-16 10:05", "first": "minute",
+        },
         "add_slice": {**budget, "owner": "new", "until": 1},
         "lock_budget": budget,
         "slices": budget,
@@ -78,7 +80,10 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "hold_slice": {**budget, "owner": "process-1", **spend},
         "charge_slice": {**budget, "owner": "process-1", **spend, "guarded": True},
         "remove_slice": {**budget, "owner": "process-1"},
-        "budget_use": {"log": log, "period": "2026-11-16"},
+        "budget_use": {
+            "log": log,
+            "periods": ["2026-11-16"] if database == "postgres" else '["2026-11-16"]',
+        },
         "overruns": {"log": log},
         "ask_once": {"log": log, "name": "new", "run": run, "digest": "", "tag": b""},
         "summary_runs": {"log": log, "run": run, "limit": 100},
@@ -281,6 +286,10 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "add_sequenced": (log, 2**50, [strand], [0]),
             "add_leaves": (log, [prefix + 1], [2**50]),
             "put_tile": (log, 0, 2**30, b""),
+            "charge_slices": {
+                "log": log, "scopes": ["ledger"], "periods": ["2026-11-16"],
+                "owners": ["process-1"], **{k: [1] for k in spend}, "guarded": [True],
+            },
             "open_accounts": {"log": log, "runs": ["new"], **{k: [1] for k in amount}},
             "claim_due": {"log": log, "worker": "new", "limit": 50, "own": [run], **pauses},
             "claim_runs": {

@@ -137,8 +137,8 @@ def test_caps_are_read_from_the_project_file() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("usd = 1", "per: it is missing; write one of day, month"),
-        ("per = 'week'\nusd = 1", "per: 'week' is unknown; write one of"),
+        ("usd = 1", "per: it is missing; write one of hour, day, week, month, ever"),
+        ("per = 'year'\nusd = 1", "per: 'year' is unknown; write one of"),
         ("per = 'day'", "it caps nothing"),
         ("per = 'day'\nkey = '*'\nlane = '*'\nruns = 1", "write two sections"),
         ("per = 'day'\nruns = 1.5", "1.5 is not a whole number"),

@@ -17,6 +17,7 @@ from forum.errors import BadSettings, CapReached
 from forum.features.gateway.actor_caps import find_actor_caps
 from forum.features.tenants.service import TenantFolders
 from forum.runs.plan import single_task_plan
+from forum.runs.shared_caps import Caller
 from forum.sections import TenantQuota
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
@@ -118,7 +119,7 @@ def test_a_quota_is_no_cap_of_calls(tmp_path: Path) -> None:
         caps = find_actor_caps(forum, "somebody")
 
         assert not caps.is_capped
-        assert forum.runs.budgets.run_limits("somebody", ())
+        assert forum.runs.budgets.run_limits(Caller("somebody"))
 
 
 def operator_of(home: Path, text: str) -> Settings:

@@ -125,10 +125,13 @@ export interface BudgetAsk {
 export interface BudgetForm {
   /** The name of the cap in `forum.toml`: `[budgets.NAME]`. */
   name: string;
-  /** The owner of the account: `ledger`, `key:NAME` or `lane:NAME`. */
+  /**
+   * The owner of the account: `ledger`, or one of `key`, `person`, `team`, `lane` and `agent`
+   * with a name: `team:NAME`.
+   */
   scope: string;
   per: Period;
-  /** The day or month, in UTC. */
+  /** The hour, day, week (by its Monday) or month in UTC, or `ever`. */
   period: string;
   /** A point in time (RFC 3339, UTC). */
   until: string;
@@ -1240,8 +1243,8 @@ export interface PartForm {
   spent: AmountForm;
 }
 
-/** For how long a cap counts: in UTC, by the clock of the database. */
-export type Period = "day" | "month";
+/** For how long a cap counts: in UTC, by the clock of the database; weeks begin on Monday. */
+export type Period = "day" | "ever" | "hour" | "month" | "week";
 
 /** A way of thinking: one for any subject, or one for some of them. */
 export interface Persona {

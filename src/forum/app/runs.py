@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
 from msgspec.json import encode as encode_json
@@ -48,8 +48,16 @@ from forum.runs.gate_rules import GateRule
 from forum.runs.policy import Answer
 from forum.runs.report_closing import DEFAULT_PATIENCE, ReportPatience
 from forum.runs.run_comparison import Divergence
-from forum.runs.shared_caps import LEDGER, Period, SharedCap, tenant_limits
-from forum.runs.team_settings import read_gate_rules, read_shared_caps
+from forum.runs.shared_caps import (
+    LEDGER,
+    Caller,
+    CapSubject,
+    Period,
+    SharedCap,
+    Teams,
+    tenant_limits,
+)
+from forum.runs.team_settings import read_gate_rules, read_shared_caps, read_teams
 from forum.section_reader import SectionTables
 
 _GAUGES_TIMEOUT_S = 1.0
@@ -64,7 +72,7 @@ if TYPE_CHECKING:
 
 
 class BudgetStatus(Struct, frozen=True):
-    """A cap over many runs, and its use by one key, one lane or the whole ledger."""
+    """A cap over many runs, and its use by one key, team or other subject."""
 
     cap: SharedCap
     use: ports.BudgetUse
@@ -85,16 +93,29 @@ class QuotaUse(Struct, frozen=True):
     """Runs that were accepted in this minute; counted only where they are limited."""
 
 
-def _period_at(per: Period, micros: int) -> tuple[str, int]:
-    """Return the name of the day or month of a time in UTC, and its end in microseconds."""
+def period_at(per: Period, micros: int) -> tuple[str, int]:
+    """Return the name of the period of a time in UTC, and its end in microseconds."""
     from datetime import UTC, datetime, timedelta
 
-    moment = datetime.fromtimestamp(micros / 1e6, UTC)
+    moment = datetime.fromtimestamp(micros // 10**6, UTC)
     day = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
-    if per is Period.DAY:
-        return f"{day:%Y-%m-%d}", round((day + timedelta(days=1)).timestamp() * 1e6)
-    following = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
-    return f"{day:%Y-%m}", round(following.timestamp() * 1e6)
+    match per:
+        case Period.HOUR:
+            hour = day + timedelta(hours=moment.hour)
+            name, end = f"{hour:hour %Y-%m-%d %H}", hour + timedelta(hours=1)
+        case Period.DAY:
+            name, end = f"{day:%Y-%m-%d}", day + timedelta(days=1)
+        case Period.WEEK:
+            monday = day - timedelta(days=day.weekday())
+            name, end = f"{monday:week %Y-%m-%d}", monday + timedelta(days=7)
+        case Period.MONTH:
+            following = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
+            name, end = f"{day:%Y-%m}", following
+        case Period.EVER:
+            return per.value, ports.NO_LIMIT
+        case _:
+            assert_never(per)
+    return name, round(end.timestamp()) * 10**6
 
 
 def load_claim_finder() -> "ClaimFinder":
@@ -240,7 +261,8 @@ class RunOperations:
         self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
         run, request = new_run_id(), self._with_recorded_rules(request, is_fork=is_fork)
-        limits, ledger = self.budgets.run_limits(actor, request.lanes), self._project.ledger
+        caller = Caller(actor, tuple(request.lanes))
+        limits, ledger = self.budgets.run_limits(caller), self._project.ledger
         attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
         while True:
             try:
@@ -271,7 +293,8 @@ class RunOperations:
         if self._project.settings.quota.runs_at_once is not None:
             await asyncio.to_thread(self.check_quota)
         run, request = new_run_id(), self._with_recorded_rules(request)
-        limits, ledger = self.budgets.run_limits(actor, request.lanes), self._project.ledger
+        caller = Caller(actor, tuple(request.lanes))
+        limits, ledger = self.budgets.run_limits(caller), self._project.ledger
         attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
         while True:
             try:
@@ -309,7 +332,8 @@ class RunOperations:
         from forum.engine import SharedBudgets
 
         quota = tenant_limits(self._project.settings.quota.runs_per_minute)
-        return SharedBudgets(self._project.store, self.shared_caps, os.urandom(8).hex(), quota)
+        owner = os.urandom(8).hex()
+        return SharedBudgets(self._project.store, self.shared_caps, owner, quota, teams=self.teams)
 
     def return_budgets(self) -> None:
         """Return what this process holds of shared caps and has not spent."""
@@ -320,8 +344,13 @@ class RunOperations:
 
     @cached_property
     def shared_caps(self) -> tuple[SharedCap, ...]:
-        """The operator's caps for keys, lanes and the ledger, per day or month."""
+        """The operator's caps for keys, teams, lanes and the ledger, per hour, day or longer."""
         return read_shared_caps(self._project.settings.sections)
+
+    @cached_property
+    def teams(self) -> Teams:
+        """The teams, whose members share caps."""
+        return read_teams(self._project.settings.sections)
 
     @cached_property
     def gate_rules(self) -> tuple[GateRule, ...]:
@@ -329,14 +358,14 @@ class RunOperations:
         return read_gate_rules(self._project.settings.sections)
 
     def budget_status(self) -> tuple[BudgetStatus, ...]:
-        """Return the use of each cap in the current day or month."""
+        """Return the use of each cap in its current period."""
         with self._project.open_reader() as reader:
             uses, moment = reader.budget_use(), self._project.store.now()
         statuses = []
         for cap in self.shared_caps:
-            period, until = _period_at(cap.per, moment)
+            period, until = period_at(cap.per, moment)
             mine = [use for use in uses if use.period == period and cap.holds_for(use.scope)]
-            if not mine and not cap.key and not cap.lane:
+            if not mine and cap.subject is CapSubject.LEDGER:
                 mine = [ports.BudgetUse(LEDGER, period, until, ports.Spend())]
             statuses += [BudgetStatus(cap, use) for use in mine]
         return tuple(statuses)

@@ -43,7 +43,7 @@ from forum.runs.judging import MAX_READ_BYTES
 from forum.runs.policy import ToolCall
 from forum.runs.prompt import Prompt, Quotation
 from forum.runs.run_fold import fold
-from forum.runs.shared_caps import Limit, limit_name
+from forum.runs.shared_caps import Caller, Limit, limit_name
 from forum.tlog import Hash
 
 _RETRY_DELAY_S = 0.5
@@ -169,7 +169,7 @@ class ModelCaller:
         self.progress = call_rules.CallTracker(self.policy)
         """What follows from the calls of this strand so far, recorded ones included."""
         self._answered_counts: dict[str, int] = {}
-        self._limits: tuple[Limit, ...] | None = None
+        self._submitter = ""
         self._open_charges: tuple[BudgetSliceCharge, ...] = ()
         """The charges of the call under way against shared caps; its reply settles them."""
 
@@ -429,7 +429,7 @@ class ModelCaller:
         )
         # An allotment is not charged to shared caps: the calls of the child run are.
         within = kinds.is_inner_run(ask.agent, facts.model)
-        limits = () if within else await self._find_limits()
+        limits = () if within else await self._find_limits(ask.agent)
         others = True
         while True:
             try:
@@ -468,14 +468,15 @@ class ModelCaller:
                 self._open_charges = charges
                 return recorded
 
-    async def _find_limits(self) -> tuple[Limit, ...]:
-        """Return the limits of shared caps that apply to this task."""
+    async def _find_limits(self, agent: str) -> tuple[Limit, ...]:
+        """Return the limits of shared caps that apply to a call of an agent."""
         if self.services.budgets is None:
             return ()
-        if self._limits is None:
-            actor = await asyncio.to_thread(context.submitter_of, self.ledger, self.run_input.run)
-            self._limits = self.services.budgets.limits(actor, [self._lane()])
-        return self._limits
+        if not self._submitter:
+            read = context.submitter_of
+            self._submitter = await asyncio.to_thread(read, self.ledger, self.run_input.run)
+        caller = Caller(self._submitter, (self._lane(),), agent or "default")
+        return self.services.budgets.limits(caller)
 
     def _lane(self) -> str:
         tasks = self.run_input.plan.by_id if isinstance(self.run_input, context.RunContext) else {}

@@ -9,6 +9,7 @@ spent until another process needs it and takes it back.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TypeVar
 
 from forum.errors import BudgetSliceExhausted, StoreFailed
@@ -35,21 +36,22 @@ class SharedBudgets:
         caps: tuple[shared_caps.SharedCap, ...],
         owner: str,
         quota: tuple[shared_caps.Limit, ...] = (),
+        teams: shared_caps.Teams = MappingProxyType({}),
     ) -> None:
-        self._store, self._caps = store, caps
+        self._store, self._caps, self._teams = store, caps, teams
         self._owner, self.quota = owner, quota
         self._slices: DatabaseMemory[dict[tuple[str, str], ports.BudgetSlice]] = DatabaseMemory(
             store.lineage, dict
         )
         """By scope and period."""
 
-    def limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
-        """Return the limits that apply to a run or a task of this actor in these lanes."""
-        return shared_caps.limits_for(self._caps, actor, lanes) if self._caps else ()
+    def limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
+        """Return the limits that apply to what a caller does."""
+        return shared_caps.limits_for(self._caps, caller, self._teams) if self._caps else ()
 
-    def run_limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
+    def run_limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to the acceptance of a run: the quota of a tenant, too."""
-        return self.quota + self.limits(actor, lanes)
+        return self.quota + self.limits(caller)
 
     def attempts(
         self, limits: Iterable[shared_caps.Limit], amount: ports.Spend

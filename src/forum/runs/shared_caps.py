@@ -1,12 +1,14 @@
-"""Caps over many runs: limits for a key, a lane or the whole ledger in a day or a month.
+"""Caps over many runs: limits for a key, a person, a team, a lane, an agent or the whole ledger.
 
 A cap names its subject and the limits for one period. Use is counted by scope and period, not by
-the name of the cap, so that renaming or changing a cap does not reset the count.
+the name of the cap, so that renaming or changing a cap does not reset the count. Caps are nested:
+a call is charged to every cap that applies to it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import assert_never
 
 import msgspec
 
@@ -20,10 +22,13 @@ LEDGER = "ledger"
 
 
 class Period(StrEnum):
-    """For how long a cap counts: in UTC, by the clock of the database."""
+    """For how long a cap counts: in UTC, by the clock of the database; weeks begin on Monday."""
 
+    HOUR = "hour"
     DAY = "day"
+    WEEK = "week"
     MONTH = "month"
+    EVER = "ever"
 
 
 class GatePeriod(StrEnum):
@@ -40,8 +45,76 @@ class QuotaPeriod(StrEnum):
     MINUTE = "minute"
 
 
+class Team(msgspec.Struct, frozen=True):
+    """Submitters who share a cap."""
+
+    name: str
+    members: tuple[str, ...] = ()
+    """Patterns for submitters, as those of the caps for keys."""
+    within: str = ""
+    """The team that this one is a part of; empty for none."""
+
+
+Teams = Mapping[str, Team]
+"""Teams by name."""
+
+
+def check_teams(teams: Teams) -> None:
+    """Raise `ValueError` for a team that is within itself, or within one that does not exist."""
+    for team in teams.values():
+        seen, outer = {team.name}, team.within
+        while outer:
+            if outer not in teams:
+                raise ValueError(f"the team {team.name} is within {outer}, which is no team")
+            if outer in seen:
+                raise ValueError(f"the team {team.name} is within itself")
+            seen.add(outer)
+            outer = teams[outer].within
+
+
+def _find_teams(teams: Teams, actor: str) -> Iterator[str]:
+    """Yield the teams of a submitter, and those that they are within."""
+    for team in teams.values():
+        if any(_fits(actor, pattern) for pattern in team.members):
+            name = team.name
+            while name in teams:
+                yield name
+                name = teams[name].within
+
+
+def _fits(actor: str, pattern: str) -> bool:
+    # The actor of an API key is recorded as a path, whose parts are its name and id.
+    return any(fnmatchcase(name, pattern) for name in (actor, *actor.split("/")[1:]))
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who makes a call, or submits a run, as far as caps know it."""
+
+    actor: str
+    lanes: tuple[str, ...] = ()
+    agent: str = ""
+    """The agent that is called, or the program that calls; empty if nothing names one."""
+
+
+class CapSubject(StrEnum):
+    """What a cap can be for."""
+
+    LEDGER = "ledger"
+    KEY = "key"
+    PERSON = "person"
+    TEAM = "team"
+    LANE = "lane"
+    AGENT = "agent"
+
+
+_PERSON_ACTOR = "oidc/"
+
+
 class SharedCap(msgspec.Struct, frozen=True):
-    """One cap of an operator; it applies separately to each key or lane that fits its pattern."""
+    """One cap of an operator; it applies separately to each key or lane that fits its pattern.
+
+    At most one of the patterns is set; without one the cap is for the whole ledger.
+    """
 
     name: str
     per: Period
@@ -50,27 +123,50 @@ class SharedCap(msgspec.Struct, frozen=True):
     lane: str = ""
     """A pattern for names of lanes."""
     cap: Spend = UNCAPPED
+    person: str = ""
+    """A pattern for people who sign in."""
+    team: str = ""
+    """A pattern for names of teams, each of which shares the cap."""
+    agent: str = ""
+    """A pattern for names of agents."""
 
-    def scope_of(self, actor: str, lane: str) -> str | None:
-        """Return the scope whose use counts; None if the cap does not apply."""
-        if self.key:
-            # The actor of an API key is recorded as a path, whose parts are its name and id.
-            names = (actor, *actor.split("/")[1:])
-            return f"key:{actor}" if any(fnmatchcase(name, self.key) for name in names) else None
-        if self.lane:
-            return f"lane:{lane}" if lane and fnmatchcase(lane, self.lane) else None
-        return LEDGER
+    @property
+    def subject(self) -> CapSubject:
+        """What the cap is for."""
+        return next((s for s in CapSubject if getattr(self, s, "")), CapSubject.LEDGER)
+
+    @property
+    def pattern(self) -> str:
+        """The pattern for the names of the subject; empty for the whole ledger."""
+        return getattr(self, self.subject, "")
+
+    def scopes(self, caller: Caller, teams: Teams) -> set[str]:
+        """Return the scopes whose use counts; empty if the cap does not apply."""
+        match self.subject:
+            case CapSubject.LEDGER:
+                return {LEDGER}
+            case CapSubject.KEY:
+                return {f"key:{caller.actor}"} if _fits(caller.actor, self.key) else set()
+            case CapSubject.PERSON:
+                names = {caller.actor.removeprefix(_PERSON_ACTOR)} - {caller.actor}
+            case CapSubject.TEAM:
+                names = set(_find_teams(teams, caller.actor))
+            case CapSubject.LANE:
+                names = set(caller.lanes) - {""}
+            case CapSubject.AGENT:
+                names = {caller.agent} - {""}
+            case _:
+                assert_never(self.subject)
+        return {f"{self.subject}:{name}" for name in names if fnmatchcase(name, self.pattern)}
 
     def holds_for(self, scope: str) -> bool:
         """Tell whether a scope is under this cap."""
         kind, _, name = scope.partition(":")
-        match kind:
-            case "key":
-                return bool(self.key) and self.scope_of(name, "") == scope
-            case "lane":
-                return bool(self.lane) and self.scope_of("", name) == scope
-            case _:
-                return scope == LEDGER and not self.key and not self.lane
+        if kind != self.subject:
+            return False
+        if self.subject is CapSubject.KEY:
+            return _fits(name, self.key)
+        return self.subject is CapSubject.LEDGER or fnmatchcase(name, self.pattern)
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -85,17 +181,15 @@ class Limit(msgspec.Struct, frozen=True):
         return any(n and most < NO_LIMIT for n, most in zip(amount, self.cap, strict=True))
 
 
-def limits_for(caps: Iterable[SharedCap], actor: str, lanes: Iterable[str]) -> tuple[Limit, ...]:
-    """Return all limits for a run or a task; of several for one scope, the lowest."""
-    named = set(lanes) | {""}
+def limits_for(caps: Iterable[SharedCap], caller: Caller, teams: Teams) -> tuple[Limit, ...]:
+    """Return all limits for a run or a call; of several for one scope, the lowest."""
     lowest: dict[tuple[str, Period], Spend] = {}
     for cap in caps:
-        for scope in {cap.scope_of(actor, lane) for lane in named}:
-            if scope is not None:
-                # Two caps for one scope and period count in the same account, so only the lower
-                # limit matters.
-                before = lowest.get((scope, cap.per), cap.cap)
-                lowest[scope, cap.per] = Spend(*map(min, before, cap.cap))
+        for scope in cap.scopes(caller, teams):
+            # Two caps for one scope and period count in the same account, so only the lower limit
+            # matters.
+            before = lowest.get((scope, cap.per), cap.cap)
+            lowest[scope, cap.per] = Spend(*map(min, before, cap.cap))
     return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(lowest.items()))
 
 

@@ -24,7 +24,15 @@ from forum.runs.panel import COUNCIL_VERSION, MAX_SEATS, MAX_SHARE, Council, Pan
 from forum.runs.plan import RunBudget, read_limits
 from forum.runs.role_assignment import agent_for
 from forum.runs.roster import Tier
-from forum.runs.shared_caps import UNCAPPED, GatePeriod, Period, SharedCap
+from forum.runs.shared_caps import (
+    UNCAPPED,
+    GatePeriod,
+    Period,
+    SharedCap,
+    Team,
+    Teams,
+    check_teams,
+)
 from forum.spelling import suggest_or_list
 from forum.units import NANO_USD, NANO_USD_PER_MILLION, to_exact_units, to_limit_units
 
@@ -136,12 +144,22 @@ class GateSection(section_reader.NamedSection, frozen=True):
     per: GatePeriod | None = None
 
 
+class TeamSection(section_reader.NamedSection, frozen=True):
+    """Submitters who share the caps of their team."""
+
+    members: tuple[str, ...] = ()
+    within: str = ""
+
+
 class BudgetSection(section_reader.NamedSection, frozen=True):
     """A cap over many runs."""
 
     per: Period
     key: str = ""
+    person: str = ""
+    team: str = ""
     lane: str = ""
+    agent: str = ""
     usd: section_reader.Dollars | None = None
     tokens: section_reader.WrittenAmount | None = None
     runs: section_reader.WrittenAmount | None = None
@@ -194,6 +212,7 @@ TEAM_SECTIONS: Final[section_reader.Sections] = {
     "servers": McpServerSection,
     "gates": GateSection,
     "budgets": BudgetSection,
+    "teams": TeamSection,
     "roles": RolesSection,
     "roster": RosterSection,
     "submit": SubmitSection,
@@ -303,6 +322,17 @@ def read_shared_caps(sections: section_reader.SectionTables) -> tuple[SharedCap,
     """Return the caps over many runs of the sections [budgets.NAME]. Raises `BadSettings`."""
     caps = _read_each(sections, "budgets", BudgetSection, _read_shared_cap)
     return tuple(msgspec.structs.replace(caps[name], name=name) for name in sorted(caps))
+
+
+def read_teams(sections: section_reader.SectionTables) -> Teams:
+    """Return the teams of the sections [teams.NAME] by name. Raises `BadSettings`."""
+    teams = {
+        name: Team(name, section.members, section.within)
+        for name, section in sections.read_named("teams", TeamSection).items()
+    }
+    with sections.errors("teams"):
+        check_teams(teams)
+    return teams
 
 
 def chat_agent(settings: section_reader.Table) -> policy.Chat:
@@ -536,8 +566,13 @@ def _assign_roles(
 
 
 def _read_shared_cap(section: BudgetSection, _: section_reader.Table) -> SharedCap:
-    if section.key and section.lane:
-        raise ValueError("a cap is for keys or for lanes: write two sections")
+    subjects = {
+        name: pattern
+        for name in ("key", "person", "team", "lane", "agent")
+        if (pattern := getattr(section, name))
+    }
+    if len(subjects) > 1:
+        raise ValueError(f"a cap is for one of {', '.join(subjects)}: write two sections")
     caps = {
         name: _to_named_units(name, amount, unit, to_limit_units)
         for name, unit in {"usd": NANO_USD, "tokens": 1, "runs": 1}.items()
@@ -545,13 +580,7 @@ def _read_shared_cap(section: BudgetSection, _: section_reader.Table) -> SharedC
     }
     if not caps:
         raise ValueError("it caps nothing: say usd, tokens or runs")
-    return SharedCap(
-        name="",
-        per=section.per,
-        key=section.key,
-        lane=section.lane,
-        cap=UNCAPPED._replace(**caps),
-    )
+    return SharedCap(name="", per=section.per, cap=UNCAPPED._replace(**caps), **subjects)
 
 
 def _read_gate_rule(section: GateSection, _: section_reader.Table) -> GateRule:

@@ -211,6 +211,39 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
         }
         execute("open_accounts", runs=[a.run for a in accounts], **caps)
 
+    def _charge_slices(
+        self, execute: QueryExecutor, charges: Sequence[ports.BudgetSliceCharge]
+    ) -> None:
+        if len(charges) == 1:
+            self._charge_slice(execute, charges[0])
+            return
+        # One statement for any number of caps.  It cannot change a row twice, so the charges of a
+        # slice are added up: what counts is what the slice holds when the commit is over.
+        sums: dict[ports.BudgetSlice, ports.BudgetSliceCharge] = {}
+        for charge in charges:
+            before = sums.get(
+                charge.slice, ports.BudgetSliceCharge(charge.slice, ports.Spend(), guarded=False)
+            )
+            amount = ports.Spend(*map(sum, zip(before.amount, charge.amount, strict=True)))
+            guarded = before.guarded or charge.guarded
+            sums[charge.slice] = ports.BudgetSliceCharge(charge.slice, amount, guarded)
+        ordered = [sums[budget_slice] for budget_slice in sorted(sums)]
+        columns = {
+            "scopes": [c.slice.scope for c in ordered],
+            "periods": [c.slice.period for c in ordered],
+            "owners": [c.slice.owner for c in ordered],
+            "usd": [c.amount.usd for c in ordered],
+            "tokens": [c.amount.tokens for c in ordered],
+            "runs": [c.amount.runs for c in ordered],
+            "guarded": [c.guarded for c in ordered],
+        }
+        charged = {
+            ports.BudgetSlice(*row) for row in execute("charge_slices", **columns).fetchall()
+        }
+        for charge in ordered:
+            if charge.slice not in charged:
+                self._charge_slice(execute, charge)  # which says why, or charges another row
+
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         # One statement cannot change a row twice, so keep only the last time of each timer.
         last = {(timer.run, timer.strand): timer.at for timer in alarms}

@@ -56,6 +56,10 @@ class SqlEntryStore(
                 )
             elif kind is ports.Timer:
                 self._set_timers(execute, [e for e in alike if isinstance(e, ports.Timer)])
+            elif kind is ports.BudgetSliceCharge:
+                self._charge_slices(
+                    execute, [e for e in alike if isinstance(e, ports.BudgetSliceCharge)]
+                )
             elif kind is ports.EndedRun:
                 ends = [e for e in alike if isinstance(e, ports.EndedRun)]
                 self._add_ended(execute, ends)
@@ -75,8 +79,6 @@ class SqlEntryStore(
             self._charge(execute, effect)
         elif isinstance(effect, ports.IdempotencyRecord):
             self._record_idempotency(execute, effect)
-        elif isinstance(effect, ports.BudgetSliceCharge):
-            self._charge_slice(execute, effect)
         elif isinstance(effect, ports.TaggedHead):
             execute("set_strand_head", **effect._asdict())
         elif isinstance(effect, ports.InterruptedRun):

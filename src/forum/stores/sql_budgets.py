@@ -20,12 +20,20 @@ _OVERRUNS = "overrun"
 """The period under which overruns are counted: one row for each cap, whatever its period."""
 
 
+EVER = "ever"
+"""The period of what is never counted from the beginning again."""
+
+
 _RUN_PERIOD = "run"
 """The period of what counts as long as a run lasts, which the scope names."""
 
 
+_SHORT_PERIODS = frozenset({"minute", "hour"})
+"""Periods that are too many to keep when they are over; their names begin with these words."""
+
+
 class _Periods(NamedTuple):
-    """The current minute, day and month in UTC, and their ends, by the clock of the database."""
+    """The current periods in UTC, and their ends, by the clock of the database."""
 
     day: str
     month: str
@@ -34,18 +42,26 @@ class _Periods(NamedTuple):
     now: int
     minute: str
     minute_until: int
+    hour: str
+    hour_until: int
+    week: str
+    week_until: int
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all current periods."""
+        return [self.minute, self.hour, self.day, self.week, self.month, EVER]
 
     def find(self, per: str) -> tuple[str, int]:
         """Return the name of the current period, and the time at which it ends."""
-        match per:
-            case "minute":
-                return self.minute, self.minute_until
-            case "day":
-                return self.day, self.day_until
-            case "month":
-                return self.month, self.month_until
-            case _:
-                return _RUN_PERIOD, ports.NO_LIMIT
+        named = {
+            "minute": (self.minute, self.minute_until),
+            "hour": (self.hour, self.hour_until),
+            "day": (self.day, self.day_until),
+            "week": (self.week, self.week_until),
+            "month": (self.month, self.month_until),
+        }
+        return named.get(per, (per, ports.NO_LIMIT))  # `ever`, and `run`
 
 
 class _SliceRow(NamedTuple):
@@ -70,12 +86,13 @@ class SqlBudgetReader(SqlQueries, ports.BudgetReader):
         clock = _Periods(*self._fetch_rows("periods")[0])
         return [
             ports.BudgetUse(scope, name, until, ports.Spend(*used))
-            for period in (clock.minute, clock.day, clock.month)
-            for scope, name, until, *used in self._fetch_rows("budget_use", period=period)
+            for scope, name, until, *used in self._fetch_rows(
+                "budget_use", periods=self._list(clock.names)
+            )
         ]
 
     def run_budget_use(self, runs: Container[str]) -> list[ports.BudgetUse]:
-        rows = self._fetch_rows("budget_use", period=_RUN_PERIOD)
+        rows = self._fetch_rows("budget_use", periods=self._list([_RUN_PERIOD]))
         uses = (
             ports.BudgetUse(scope, name, until, ports.Spend(*used))
             for scope, name, until, *used in rows
@@ -97,8 +114,8 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
             clock = _Periods(*execute("periods").fetchall()[0])
             period, until = clock.find(per)
             place = {"period": period, "scope": scope}
-            if per == "minute":  # unlike days and months, they are too many to keep
-                execute("drop_past_slices", **place)
+            if per in _SHORT_PERIODS:
+                execute("drop_past_slices", **place, first=per)
             for name in ("", owner):
                 execute("add_slice", **place, owner=name, until=until)
             # From here on, slices of this scope and period are allocated one at a time: two
@@ -163,6 +180,13 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
             # room since then: if the account now has enough, try again.
             _check_within_cap(_first_account(execute("account", **account).fetchall()), charge)
         raise errors.StoreFailed("charging", f"the account of run {charge.run} does not hold still")
+
+    def _charge_slices(
+        self, execute: QueryExecutor, charges: Sequence[ports.BudgetSliceCharge]
+    ) -> None:
+        """Charge slices.  Raises `BudgetSliceExhausted`."""
+        for charge in charges:
+            self._charge_slice(execute, charge)
 
     def _charge_slice(self, execute: QueryExecutor, charge: ports.BudgetSliceCharge) -> None:
         parameters = {**charge.slice._asdict(), **charge.amount._asdict()}

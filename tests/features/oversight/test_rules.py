@@ -122,7 +122,7 @@ def test_incidents_open_once_and_close_once() -> None:
 def configuration_of(**team: Any) -> ConfigurationTexts:  # noqa: ANN401  settings of any type
     """Return the texts of a configuration with these settings of its team."""
     configuration = Configuration(
-        engine="1", team=TeamSettings(**team), roster="r", gate_rules=(), shared_caps=()
+        engine="1", team=TeamSettings(**team), roster="r", gate_rules=(), shared_caps=(), teams={}
     )
     return encode_configuration(configuration, lambda text: text.replace("s3cret", "[KEY]"))
 

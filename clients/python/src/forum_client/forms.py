@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     Operation = Literal["model", "tool", "agent", "retrieval", "guardrail", "handoff", "step"]
     Outcome = Literal["ok", "failed", "denied", "timeout", "cancelled", "indeterminate"]
     OutcomeKind = Literal["synthesis", "termination"]
-    Period = Literal["day", "month"]
+    Period = Literal["hour", "day", "week", "month", "ever"]
     Problem = Literal[
         "bundle-altered",
         "entry-malformed",
@@ -1126,10 +1126,12 @@ class BudgetForm(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name of the cap in `forum.toml`: `[budgets.NAME]`."""
     scope: str
-    """The owner of the account: `ledger`, `key:NAME` or `lane:NAME`."""
+    """The owner of the account: `ledger`, or one of `key`, `person`, `team`, `lane` and `agent`
+    with a name: `team:NAME`.
+    """
     per: Period
     period: str
-    """The day or month, in UTC."""
+    """The hour, day, week (by its Monday) or month in UTC, or `ever`."""
     until: str
     """A point in time (RFC 3339, UTC)."""
     cap: SharedCapForm

@@ -9,7 +9,7 @@ from forum.app import Forum
 from forum.ledger.ports import BudgetSliceCharge, Spend
 from forum.runs.report_kinds import ReportSourceFacts
 from forum.runs.reported_run import ReportedRunWriter, open_reported_run
-from forum.runs.shared_caps import Limit
+from forum.runs.shared_caps import Caller, Limit
 
 T = TypeVar("T")
 
@@ -54,6 +54,6 @@ class ActorCaps:
         return await asyncio.to_thread(self.forum.store.overruns)
 
 
-def find_actor_caps(forum: Forum, actor: str) -> ActorCaps:
-    """Return the caps of an actor."""
-    return ActorCaps(forum, forum.runs.budgets.limits(actor, ()))
+def find_actor_caps(forum: Forum, actor: str, agent: str = "") -> ActorCaps:
+    """Return the caps of an actor, and of the agent or program that calls for it."""
+    return ActorCaps(forum, forum.runs.budgets.limits(Caller(actor, agent=agent)))

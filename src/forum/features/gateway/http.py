@@ -119,7 +119,7 @@ class TenantGateway:
             trace=trace,
             **limits.cap._asdict(),
         )
-        shared = find_actor_caps(forum, actor)
+        shared = find_actor_caps(forum, actor, label.partition("run:")[2])
         writer = shared.open_run(run, actor, label.partition(":")[2] or actor, source)
         relayed = RelayedRun(
             writer, limits, self.file.new_span, shared=shared, in_flight=self.in_flight

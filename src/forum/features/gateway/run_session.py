@@ -117,8 +117,9 @@ def run_program(
             trace=run.replace("-", ""),
             **options.limits.cap._asdict(),
         )
-        shared = find_actor_caps(forum, ACTOR)
-        writer = shared.open_run(run, ACTOR, Path(options.argv[0]).name, source)
+        program = Path(options.argv[0]).name
+        shared = find_actor_caps(forum, ACTOR, program)
+        writer = shared.open_run(run, ACTOR, program, source)
         relayed = RelayedRun(writer, options.limits, file.new_span, within=root, shared=shared)
         session = _RunSession(
             gateway=gateway,

@@ -18,7 +18,7 @@ from forum.features.oversight.kinds import (
 )
 from forum.runs import policy
 from forum.runs.gate_rules import GateRule
-from forum.runs.shared_caps import SharedCap
+from forum.runs.shared_caps import SharedCap, Teams
 from forum.runs.team_settings import TeamSettings
 
 
@@ -32,6 +32,7 @@ class Configuration(msgspec.Struct, frozen=True):
     """The digest of the roster."""
     gate_rules: tuple[GateRule, ...]
     shared_caps: tuple[SharedCap, ...]
+    teams: Teams
 
 
 class ConfigurationTexts(msgspec.Struct, frozen=True):
@@ -51,6 +52,7 @@ def encode_configuration(
     policies = (
         *(configuration.gate_rules, configuration.shared_caps, team.ceiling),
         *(team.roles, sorted(team.off), team.team, team.rung, policy.PROMPT_VERSION),
+        *([configuration.teams] if configuration.teams else []),
     )
     agents = {name: _without_folders(agent) for name, agent in team.agents.items()}
     tools = {name: _without_folders(tool) for name, tool in team.tools.items()}

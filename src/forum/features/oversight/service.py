@@ -229,6 +229,7 @@ class OversightOperations:
             roster=roster.digest,
             gate_rules=self._runs.gate_rules,
             shared_caps=self._runs.shared_caps,
+            teams=self._runs.teams,
         )
         texts = encode_configuration(configuration, self._project.mask.mask_text)
         if self._project.store.last_entry(LOG_RUN, MAIN_STRAND) is None:

@@ -12,10 +12,10 @@ _HEADS = ("budget", "for", "period", "what", "used", "cap", "left")
 )
 @common_options.as_json
 def budgets(*, as_json: bool) -> None:
-    """List what keys, lanes and the ledger have used in this day or month, and what is left.
+    """List what keys, teams and others have used of their caps, and what is left.
 
-    Caps are set in forum.toml, in sections [budgets.NAME].  Days and months are in UTC, by the
-    clock of the database.  What is reserved for calls that are under way counts as used.
+    Caps are set in forum.toml, in sections [budgets.NAME].  Periods are in UTC, by the clock of
+    the database.  What is reserved for calls that are under way counts as used.
     """
     with common_options.open_forum() as forum:
         form = budgets_form(forum.runs.budget_status())

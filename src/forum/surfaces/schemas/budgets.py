@@ -34,13 +34,18 @@ class BudgetForm(Struct, frozen=True):
     scope: Annotated[
         str,
         Meta(
-            description="The owner of the account: `ledger`, `key:NAME` or `lane:NAME`.",
-            examples=["ledger", "lane:research"],
+            description="The owner of the account: `ledger`, or one of `key`, `person`, `team`, "
+            "`lane` and `agent` with a name: `team:NAME`.",
+            examples=["ledger", "team:research"],
         ),
     ]
     per: Period
     period: Annotated[
-        str, Meta(description="The day or month, in UTC.", examples=["2026-03-01", "2026-03"])
+        str,
+        Meta(
+            description="The hour, day, week (by its Monday) or month in UTC, or `ever`.",
+            examples=["2026-03-01", "2026-03", "week 2026-03-02"],
+        ),
     ]
     until: Moment
     cap: SharedCapForm

@@ -485,11 +485,15 @@ SELECT to_char(t, 'YYYY-MM-DD'), to_char(t, 'YYYY-MM'),
     (extract(epoch FROM date_trunc('day', t) + interval '1 day') * 1000000)::bigint,
     (extract(epoch FROM date_trunc('month', t) + interval '1 month') * 1000000)::bigint,
     (extract(epoch FROM t) * 1000000)::bigint, to_char(t, '"minute "YYYY-MM-DD HH24:MI'),
-    (extract(epoch FROM date_trunc('minute', t) + interval '1 minute') * 1000000)::bigint
+    (extract(epoch FROM date_trunc('minute', t) + interval '1 minute') * 1000000)::bigint,
+    to_char(t, '"hour "YYYY-MM-DD HH24'),
+    (extract(epoch FROM date_trunc('hour', t) + interval '1 hour') * 1000000)::bigint,
+    to_char(date_trunc('week', t), '"week "YYYY-MM-DD'),
+    (extract(epoch FROM date_trunc('week', t) + interval '7 days') * 1000000)::bigint
 FROM (SELECT statement_timestamp() AT TIME ZONE 'UTC') AS clock (t)
 -- name: drop_past_slices
 DELETE FROM forum.budget
-WHERE log = %(log)s AND period >= 'minute' AND period < %(period)s AND scope = %(scope)s
+WHERE log = %(log)s AND period >= %(first)s AND period < %(period)s AND scope = %(scope)s
 -- name: add_slice
 INSERT INTO forum.budget (log, period, scope, owner, until)
 VALUES (%(log)s, %(period)s, %(scope)s, %(owner)s, %(until)s) ON CONFLICT DO NOTHING
@@ -520,14 +524,37 @@ WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = %(
         AND (%(tokens)s <= 0 OR tokens + %(tokens)s <= tokens_held)
         AND (%(runs)s <= 0 OR runs + %(runs)s <= runs_held)
     ))
+-- name: charge_slices
+-- Rows are locked in one order: two commits that charge the same slices cannot deadlock.
+WITH charge AS (
+    SELECT * FROM unnest(
+        %(scopes)b::text[], %(periods)b::text[], %(owners)b::text[],
+        %(usd)b::bigint[], %(tokens)b::bigint[], %(runs)b::bigint[], %(guarded)b::boolean[]
+    ) AS u (scope, period, owner, usd, tokens, runs, guarded)
+), slice AS (
+    SELECT budget.scope, budget.period, budget.owner FROM forum.budget
+    JOIN charge USING (scope, period, owner)
+    WHERE budget.log = %(log)s ORDER BY scope, period, owner FOR UPDATE OF budget
+)
+UPDATE forum.budget AS b
+SET usd = b.usd + charge.usd, tokens = b.tokens + charge.tokens, runs = b.runs + charge.runs
+FROM slice JOIN charge USING (scope, period, owner)
+WHERE b.log = %(log)s AND b.period = slice.period AND b.scope = slice.scope
+    AND b.owner = slice.owner AND (NOT charge.guarded OR (
+        b.until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        AND (charge.usd <= 0 OR b.usd + charge.usd <= b.usd_held)
+        AND (charge.tokens <= 0 OR b.tokens + charge.tokens <= b.tokens_held)
+        AND (charge.runs <= 0 OR b.runs + charge.runs <= b.runs_held)
+    ))
+RETURNING b.scope, b.period, b.owner
 -- name: remove_slice
 DELETE FROM forum.budget
 WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = %(owner)s
 RETURNING usd, tokens, runs
 -- name: budget_use
 SELECT scope, period, max(until), sum(usd)::bigint, sum(tokens)::bigint, sum(runs)::bigint
-FROM forum.budget WHERE log = %(log)s AND period = %(period)s
-GROUP BY scope, period ORDER BY scope
+FROM forum.budget WHERE log = %(log)s AND period = ANY(%(periods)s)
+GROUP BY scope, period ORDER BY period, scope
 -- name: overruns
 SELECT scope, runs::bigint FROM forum.budget WHERE log = %(log)s AND period = 'overrun'
 -- name: ask_once

@@ -367,10 +367,13 @@ SELECT strftime('%Y-%m-%d', 'now'), strftime('%Y-%m', 'now'),
     CAST(strftime('%s', 'now', 'start of day', '+1 day') AS INTEGER) * 1000000,
     CAST(strftime('%s', 'now', 'start of month', '+1 month') AS INTEGER) * 1000000,
     CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER),
-    strftime('minute %Y-%m-%d %H:%M', 'now'), (CAST(strftime('%s', 'now') AS INTEGER) / 60 + 1) * 60000000
+    strftime('minute %Y-%m-%d %H:%M', 'now'), (CAST(strftime('%s', 'now') AS INTEGER) / 60 + 1) * 60000000,
+    strftime('hour %Y-%m-%d %H', 'now'), (CAST(strftime('%s', 'now') AS INTEGER) / 3600 + 1) * 3600000000,
+    strftime('week %Y-%m-%d', 'now', 'weekday 0', '-6 days'),
+    CAST(strftime('%s', 'now', 'start of day', 'weekday 0', '+1 day') AS INTEGER) * 1000000
 -- name: drop_past_slices
 DELETE FROM budget
-WHERE log = :log AND period >= 'minute' AND period < :period AND scope = :scope
+WHERE log = :log AND period >= :first AND period < :period AND scope = :scope
 -- name: add_slice
 INSERT INTO budget (log, period, scope, owner, until)
 VALUES (:log, :period, :scope, :owner, :until) ON CONFLICT DO NOTHING
@@ -405,8 +408,8 @@ WHERE log = :log AND period = :period AND scope = :scope AND owner = :owner
 RETURNING usd, tokens, runs
 -- name: budget_use
 SELECT scope, period, max(until), sum(usd), sum(tokens), sum(runs)
-FROM budget WHERE log = :log AND period = :period
-GROUP BY scope, period ORDER BY scope
+FROM budget WHERE log = :log AND period IN (SELECT value FROM json_each(:periods))
+GROUP BY scope, period ORDER BY period, scope
 -- name: overruns
 SELECT scope, CAST(runs AS INTEGER) FROM budget WHERE log = :log AND period = 'overrun'
 -- name: ask_once
