@@ -15,6 +15,7 @@ from typing import Any
 
 from forum.app import Forum
 from forum.config import load_settings
+from forum.ledger.log import stored_body
 from forum.models.prices import BilledTokens, price_by_name
 from tests.support import free_port
 from tests.surfaces.command_server import start_command
@@ -73,7 +74,7 @@ class RecordedCalls:
     """The calls in a ledger, as its entries tell of them."""
 
     def __init__(self, terminal: Terminal) -> None:
-        settings = load_settings(terminal.folder, terminal.environment)
+        self._settings = settings = load_settings(terminal.folder, terminal.environment)
         self.begun: dict[str, Any] = {}
         self.steps: dict[str, Any] = {}
         self.kinds: list[str] = []
@@ -87,6 +88,18 @@ class RecordedCalls:
                         document = self.begun if entry.kind == MODEL_SPAN else self.steps
                         assert entry.facts.span not in document
                         document[entry.facts.span] = entry.facts
+
+    def read_bodies(self, kind: str, name: str) -> list[bytes]:
+        """Return the contents of a body of the entries of a kind, in the order of the record."""
+        found = []
+        with Forum(self._settings) as forum, forum.open_reader() as reader:
+            for run in self.runs:
+                for _, data in reader.entries_of_run(run):
+                    entry = forum.ledger.kinds.read(data)
+                    stored = stored_body(reader, entry, name) if entry.kind == kind else None
+                    if stored is not None:
+                        found.append(b"".join(stored.read()))
+        return found
 
     @property
     def made(self) -> dict[str, Any]:

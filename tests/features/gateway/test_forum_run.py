@@ -339,7 +339,8 @@ def test_a_missing_key_is_named_when_the_program_fails(terminal: Terminal) -> No
 
     assert failed.returncode == 3
     assert "Forum found no key to pass on: set OPENAI_API_KEY or ANTHROPIC_API_KEY" in failed.stderr
-    assert "it did not get GEMINI_API_KEY" in failed.stderr
+    why = "(keys of providers that Forum does not relay to)"
+    assert f"the command does not get GEMINI_API_KEY {why}" in failed.stderr
 
 
 def test_a_local_model_without_a_price_is_told_how_it_gets_one(

@@ -1,9 +1,10 @@
 """`forum run`: run any program with its model calls capped and recorded."""
 
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ from forum.surfaces.cli.common_options import option_field
 from forum.units import NANO_USD, format_usd
 
 if TYPE_CHECKING:
-    from forum.features.gateway.run_session import CommandSummary
+    from forum.features.gateway.program import RemovalReason
+    from forum.features.gateway.run_session import CommandSummary, RunOptions
 
 EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
 
@@ -99,7 +101,8 @@ def run(
     The exit status is that of COMMAND; 5 if --max-seconds ended it; 126 or 127 if it cannot be
     started.  Standard input, output and error are those of COMMAND; the summary is on stderr.
     """
-    from forum.features.gateway.program import find_foreign_keys
+    from forum.features.gateway.agent_profiles import check_profile
+    from forum.features.gateway.program import find_removed
     from forum.features.gateway.relayed_run import RunLimits
     from forum.features.gateway.run_session import RunOptions, run_program
     from forum.features.gateway.settings import read_gateway_settings
@@ -110,6 +113,7 @@ def run(
             raise SystemExit(EXIT_NOT_EXECUTABLE)
         common_options.echo_error(f"error: {command[0]}: no such program")
         raise SystemExit(EXIT_NOT_FOUND)
+    check_profile(command)
     settings = common_options.current_settings()
     gateway = read_gateway_settings(settings, os.environ)
     cap = Amount(*(NO_LIMIT if limit is None else limit for limit in
@@ -131,8 +135,10 @@ def run(
             ),
             seconds=caps.max_seconds,
             confine=confine or settings.agents.confine,
-            key_variables=sorted(named),
+            removed=find_removed(command, sorted(named)),
         )
+        if not as_json and (line := _removed_line(options.removed)):
+            common_options.echo_info(line)
         with forum.log.open_writer() as ledger:
             extended = replace(options, extensions=open_run_extensions(forum))
             summary = run_program(forum, ledger, gateway, token, options=extended)
@@ -141,9 +147,8 @@ def run(
     advice = _Advice(
         is_confined=options.confine,
         missing_keys=gateway.missing_keys if gateway.has_no_key else (),
-        removed_keys=find_foreign_keys(sorted(named)),
     )
-    lines = [_json_line(summary)] if as_json else _summary_lines(summary, advice)
+    lines = [_json_line(summary, options)] if as_json else _summary_lines(summary, advice)
     for line in lines:
         common_options.echo_info(line)
     sys.exit(LimitReached.exit_code if summary.timed_out else summary.status)
@@ -156,8 +161,6 @@ class _Advice:
     is_confined: bool
     missing_keys: Sequence[str]
     """The variables with the keys of providers, if none of them is set."""
-    removed_keys: Sequence[str]
-    """The keys that the program did not get, because it could call past the cap with them."""
 
     def lines(self, *, failed: bool) -> Iterator[str]:
         """Yield what to do if no call came through the gateway."""
@@ -168,9 +171,6 @@ class _Advice:
                 "key from OPENAI_BASE_URL and OPENAI_API_KEY (or ANTHROPIC_...), and close the "
                 "way around with --confine"
             )
-        if self.removed_keys:
-            names = ", ".join(self.removed_keys)
-            yield f"  it did not get {names}: Forum does not relay to that provider"
         if failed:
             yield from self.key_lines()
 
@@ -178,6 +178,23 @@ class _Advice:
         """Yield that there was no key to pass on, if so."""
         if self.missing_keys:
             yield f"  Forum found no key to pass on: set {' or '.join(self.missing_keys)}"
+
+
+def _removed_line(removed: Mapping[str, "RemovalReason"]) -> str:
+    """Return which variables the command does not get, and why; empty if it gets all."""
+    from forum.features.gateway.program import RemovalReason
+
+    texts = {
+        RemovalReason.NOT_RELAYED: "keys of providers that Forum does not relay to",
+        RemovalReason.HOLDS_A_KEY: "a key of a provider is in the value",
+        RemovalReason.BYPASS: "would lead it past the gateway",
+        RemovalReason.OF_FORUM: "Forum uses them itself",
+    }
+    parts = []
+    for reason, text in texts.items():
+        if names := sorted(name for name, why in removed.items() if why is reason):
+            parts.append(f"{', '.join(names)} ({text})")
+    return f"the command does not get {'; '.join(parts)}" if parts else ""
 
 
 def _summary_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
@@ -192,6 +209,8 @@ def _summary_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
     tokens = f"{counters.input_tokens} tokens read, {counters.output_tokens} written"
     yield f"run {summary.run}"
     yield f"{cost}, {calls}, {tokens}, {summary.seconds:.1f} s"
+    if summary.arguments:
+        yield f"added to its arguments: {shlex.join(summary.arguments)}"
     if counters.tools:
         yield f"tools: {_counted(counters.tools)}"
     if counters.refused:
@@ -218,7 +237,7 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
 
 
-def _json_line(summary: "CommandSummary") -> str:
+def _json_line(summary: "CommandSummary", options: "RunOptions") -> str:
     counters = summary.relayed.counters
     members = {
         "schema": "forum.relayed-run/1",
@@ -237,6 +256,8 @@ def _json_line(summary: "CommandSummary") -> str:
         "tools": dict(counters.tools),
         "timed_out": summary.timed_out,
         "overrun": summary.relayed.has_overrun,
+        "added_arguments": summary.arguments,
+        "removed_variables": options.removed,
         "through_gateway": bool(counters.calls or counters.refused),
     }
     return msgspec.json.encode(members).decode()

@@ -1,24 +1,34 @@
 """The program of `forum run`: its environment, and its confinement."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 
 from forum.config import Settings
 from forum.errors import NotConfined
+from forum.features.gateway.agent_profiles import find_profile
 from forum.features.gateway.routes import ApiProvider
 from forum.features.gateway.run_app import base_url
 from forum.features.gateway.settings import (
     BASE_URL_VARIABLES,
     KEY_VARIABLES,
     PROVIDER_SECRETS,
+    RELAYED_SECRETS,
     GatewaySettings,
 )
 from forum.models.process_environment import trusted_environment
 from forum.models.sandbox import AllowedAddress, Sandbox, make_sandbox
 from forum.models.urls import is_loopback
 
+_OLDER_URL_VARIABLES = {
+    ApiProvider.OPENAI: "OPENAI_API_BASE",
+    ApiProvider.ANTHROPIC: "ANTHROPIC_API_BASE",
+}
+"""Names that some frameworks prefer to the current ones."""
+_REPLACED = frozenset({"FORUM_RUN", *RELAYED_SECRETS})
+"""Variables whose values are those of an outer run, or keys: the program has its own, or none."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -38,9 +48,9 @@ def gateway_variables(
         variables[BASE_URL_VARIABLES[provider]] = base_url(provider, root, "" if has_key else token)
         if has_key or _needs_no_key(gateway, provider):
             variables[KEY_VARIABLES[provider]] = token
-    if "OPENAI_API_BASE" in os.environ:
-        # An older name, which some frameworks prefer to the current one.
-        variables["OPENAI_API_BASE"] = variables[BASE_URL_VARIABLES[ApiProvider.OPENAI]]
+    for provider, older in _OLDER_URL_VARIABLES.items():
+        if older in os.environ:
+            variables[older] = variables[BASE_URL_VARIABLES[provider]]
     return variables
 
 
@@ -54,30 +64,52 @@ def _needs_no_key(gateway: GatewaySettings, provider: ApiProvider) -> bool:
     return provider in gateway.explicit and is_loopback(address.url)
 
 
-def program_environment(added: Mapping[str, str], named_keys: Sequence[str]) -> dict[str, str]:
-    """Return the environment of a program: this one without keys of providers, and the added.
+class RemovalReason(StrEnum):
+    """Why a program does not get a variable."""
+
+    NOT_RELAYED = "not-relayed"
+    """The key of a provider that Forum does not relay to."""
+    OF_FORUM = "of-forum"
+    """A key or an address that Forum uses itself."""
+    HOLDS_A_KEY = "holds-a-key"
+    """The key of a provider is in its value."""
+    BYPASS = "bypass"
+    """It would lead the agent past the gateway."""
+
+
+def find_removed(argv: Sequence[str], named_keys: Sequence[str]) -> dict[str, RemovalReason]:
+    """Return the variables that a program does not get, and for each the reason.
 
     A key is removed under whatever name it stands.
     """
-    removed = PROVIDER_SECRETS | set(named_keys)
-    secrets = {os.environ[name] for name in removed if len(os.environ.get(name, "")) >= 8}
-    kept = {
-        name: value
-        for name, value in trusted_environment().items()
-        if name not in removed and not any(secret in value for secret in secrets)
-    }
+    keys = PROVIDER_SECRETS | set(named_keys)
+    secrets = {os.environ[name] for name in keys if len(os.environ.get(name, "")) >= 8}
+    _, profile = find_profile(argv)
+    kept = trusted_environment()
+    removed = {}
+    for name, value in os.environ.items():
+        if name in _REPLACED:
+            continue
+        if profile is not None and name in profile.bypasses:
+            removed[name] = RemovalReason.BYPASS
+        elif name in named_keys or name not in kept:
+            removed[name] = RemovalReason.OF_FORUM
+        elif name in keys and value:
+            removed[name] = RemovalReason.NOT_RELAYED
+        elif any(secret in value for secret in secrets):
+            removed[name] = RemovalReason.HOLDS_A_KEY
+    return removed
+
+
+def program_environment(added: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:
+    """Return the environment of a program: this one without what is removed, and the added."""
+    removed = {*removed, *_REPLACED}
+    kept = {name: value for name, value in os.environ.items() if name not in removed}
     # A proxy is meant for other hosts, and the gateway is on this machine.
     if any(kept.get(name) for name in _PROXIES):
         for name in ("NO_PROXY", "no_proxy"):
             kept[name] = ",".join(filter(None, (kept.get(name, ""), "127.0.0.1")))
     return kept | dict(added)
-
-
-def find_foreign_keys(named_keys: Sequence[str]) -> list[str]:
-    """Return the variables that a program does not get, and whose provider is not relayed to."""
-    relayed = {*KEY_VARIABLES.values(), "ANTHROPIC_AUTH_TOKEN"}
-    removed = (PROVIDER_SECRETS | set(named_keys)) - relayed
-    return sorted(name for name in removed if os.environ.get(name))
 
 
 def make_run_sandbox(settings: Settings, port: int) -> Sandbox:

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket, socketpair
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -17,10 +18,16 @@ import uvicorn
 from forum.app import Forum, bind_sockets, new_run_id, now
 from forum.app.run_extensions import RunExtension
 from forum.features.gateway.actor_caps import find_actor_caps
-from forum.features.gateway.program import gateway_variables, make_run_sandbox, program_environment
+from forum.features.gateway.agent_profiles import ProgramStart, apply_profile, find_profile
+from forum.features.gateway.program import (
+    RemovalReason,
+    gateway_variables,
+    make_run_sandbox,
+    program_environment,
+)
 from forum.features.gateway.relay import Relay
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
-from forum.features.gateway.run_app import RunGateway
+from forum.features.gateway.run_app import RunGateway, base_url
 from forum.features.gateway.run_terminal import ProgramTerminal
 from forum.features.gateway.settings import GatewaySettings
 from forum.ledger.body import BytesContent
@@ -58,7 +65,8 @@ class RunOptions:
     limits: RunLimits
     seconds: float | None = None
     confine: bool = False
-    key_variables: Sequence[str] = ()
+    removed: Mapping[str, RemovalReason] = field(default_factory=dict)
+    """The variables that the program does not get."""
     extensions: Sequence[RunExtension] = ()
 
 
@@ -73,6 +81,8 @@ class CommandSummary:
     """The exit status, as a shell reports it."""
     seconds: float
     relayed: RelayedRun
+    arguments: tuple[str, ...]
+    """Those that the profile of the agent added."""
     timed_out: bool = False
 
 
@@ -129,6 +139,7 @@ def run_program(
             root=root,
             sockets=sockets,
             sandbox=sandbox,
+            folder=Path(stack.enter_context(TemporaryDirectory(prefix="forum-run-"))),
         )
         summary = asyncio.run(session.play())
         if not relayed.open_calls:
@@ -173,6 +184,9 @@ class _RunSession:
     sockets: list[socket]
     """Where the gateway listens."""
     sandbox: Sandbox | None
+    folder: Path
+    """For the settings of an agent, while it runs."""
+    arguments: tuple[str, ...] = ()
     timed_out: bool = False
 
     async def play(self) -> CommandSummary:
@@ -204,24 +218,27 @@ class _RunSession:
             status=status,
             seconds=monotonic() - started,
             relayed=self.run,
+            arguments=self.arguments,
             timed_out=self.timed_out,
         )
 
     async def _run_command(self, root_url: str) -> int:
         """Record the program, run it, record its exit, and return its status."""
         argv = self.options.argv
+        start = self._prepare_start(root_url)
+        self.arguments = start.arguments
         name = report_kinds.label_name(Path(argv[0]).name, report_kinds.Operation.STEP)
         line = msgspec.json.encode([word.encode(errors="replace").decode() for word in argv])
         facts = report_kinds.ReportBeginFacts(
             op=report_kinds.Operation.STEP, name=name, span=self.root
         )
         command = Attachment("input", BytesContent(line[: 1 << 20]), "application/json")
-        call = await self.run.begin(facts, [command])
+        call = await self.run.begin(facts, [command, self._describe_start(start)])
         self.run.writer.cause = call.strand.head or self.run.writer.cause
         began, started = now(), monotonic()
         status = 127
         try:
-            status = await self._spawn(root_url)
+            status = await self._spawn(start)
         finally:
             outcome = Outcome.OK if status == 0 else Outcome.FAILED
             ended = report_kinds.ReportStepFacts(
@@ -236,16 +253,38 @@ class _RunSession:
             await self.run.settle(call, ended, ())
         return status
 
-    async def _spawn(self, root_url: str) -> int:
+    def _prepare_start(self, root_url: str) -> ProgramStart:
+        """Return the command and the variables of the program."""
         variables = gateway_variables(
             self.gateway, root_url, self.token, self.run.run, span=self.root
         )
         for extension in self.options.extensions:
             variables |= extension.variables(root_url, self.token)
+        urls = {a.provider: base_url(a.provider, root_url) for a in self.gateway.addresses}
+        keyed = frozenset(a.provider for a in self.gateway.addresses if a.key_header is not None)
+        folder = None if self.sandbox is not None else self.folder
+        return apply_profile(
+            self.options.argv, urls, variables, folder, token=self.token, keyed=keyed
+        )
+
+    def _describe_start(self, start: ProgramStart) -> Attachment:
+        """Return what was added to the command and to the environment, without values of these."""
+        name, profile = find_profile(self.options.argv)
+        document = {
+            "profile": name if profile is not None else "",
+            "arguments": start.arguments,
+            "variables": sorted(start.variables),
+            "removed": self.options.removed,
+        }
+        return Attachment(
+            "attributes", BytesContent(msgspec.json.encode(document)), "application/json"
+        )
+
+    async def _spawn(self, start: ProgramStart) -> int:
         if self.sandbox is not None:
-            return await self._spawn_confined(self.sandbox, variables)
-        environment = program_environment(variables, self.options.key_variables)
-        argv = command_that_ends_with_parent(self.options.argv)
+            return await self._spawn_confined(self.sandbox, start)
+        environment = program_environment(start.variables, self.options.removed)
+        argv = command_that_ends_with_parent(start.argv)
         # The streams are the program's own: nothing is read or copied here.
         try:
             process = await asyncio.create_subprocess_exec(*argv, env=environment)
@@ -261,7 +300,7 @@ class _RunSession:
         with _relay_signals(pass_on):
             return await self._wait(process, process.send_signal)
 
-    async def _spawn_confined(self, sandbox: Sandbox, variables: dict[str, str]) -> int:
+    async def _spawn_confined(self, sandbox: Sandbox, start: ProgramStart) -> int:
         """Run the program in a session of its own, and on a terminal of its own if there is one."""
         loop = asyncio.get_running_loop()
         with ExitStack() as stack:
@@ -270,11 +309,11 @@ class _RunSession:
             if terminal:
                 stack.callback(terminal.close)
             ends = ProgramSession(theirs.fileno(), terminal.number if terminal else -1)
-            argv = await asyncio.to_thread(sandbox.command, self.options.argv, ends)
+            argv = await asyncio.to_thread(sandbox.command, start.argv, ends)
             # A session without a terminal: /dev/tty would be the user's.
             process = await asyncio.create_subprocess_exec(
                 *argv,
-                env=sandbox.environment(_TERMINAL_VARIABLES if terminal else (), **variables),
+                env=sandbox.environment(_TERMINAL_VARIABLES if terminal else (), **start.variables),
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
                 stdin=terminal.stream(0) if terminal else None,

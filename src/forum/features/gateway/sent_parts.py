@@ -52,7 +52,10 @@ _SENT: Final = frozenset(
         "accept", "anthropic-dangerous-direct-browser-access", "anthropic-version",
         "openai-organization", "openai-project", "user-agent", "x-app", "x-client-request-id",
         # The names by which Codex, aider and opencode tell their sessions and themselves.
-        "conversation_id", "http-referer", "originator", "session_id", "version", "x-title",
+        "conversation_id", "http-referer", "originator", "session-id", "session_id", "thread-id",
+        "version", "x-session-affinity", "x-session-id", "x-title",
+        # Says that Codex has put its tools into the input, where they are looked for as well.
+        "x-openai-internal-codex-responses-lite",
     }
 )  # fmt: skip
 _SENT_FAMILIES: Final = ("x-stainless-", "x-claude-code-", "x-codex-")

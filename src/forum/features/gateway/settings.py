@@ -34,13 +34,16 @@ KEY_VARIABLES: Mapping[ApiProvider, str] = {
     ApiProvider.ANTHROPIC: "ANTHROPIC_API_KEY",
 }
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105  # the name of a variable
+RELAYED_SECRETS = frozenset({*KEY_VARIABLES.values(), _TOKEN_VARIABLE})
+"""Variables with the keys of the providers that are relayed to."""
 PROVIDER_SECRETS = frozenset(
     {
-        *KEY_VARIABLES.values(), _TOKEN_VARIABLE, "AZURE_OPENAI_API_KEY", "CEREBRAS_API_KEY",
-        "CO_API_KEY", "COHERE_API_KEY", "DEEPSEEK_API_KEY",
-        "FIREWORKS_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY", "HF_TOKEN",
-        "MISTRAL_API_KEY", "OPENAI_ADMIN_KEY", "OPENROUTER_API_KEY", "PERPLEXITY_API_KEY",
-        "TOGETHER_API_KEY", "VOYAGE_API_KEY", "XAI_API_KEY",
+        *RELAYED_SECRETS, "AI_GATEWAY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
+        "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "CEREBRAS_API_KEY", "CO_API_KEY", "CODEX_API_KEY",
+        "COHERE_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY", "GEMINI_API_KEY",
+        "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "HF_TOKEN",
+        "MISTRAL_API_KEY", "OPENAI_ADMIN_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY",
+        "PERPLEXITY_API_KEY", "TOGETHER_API_KEY", "VOYAGE_API_KEY", "XAI_API_KEY",
     }
 )  # fmt: skip
 """Variables with keys of model providers: with one of them a program could call past the cap."""
