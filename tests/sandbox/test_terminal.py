@@ -49,7 +49,9 @@ class Shell:
         self.screen, theirs = pty.openpty()
         self.resize(24, 80)
         variables = terminal.environment | {"PS1": "OUTER> ", "TERM": "xterm"}
-        start = "import fcntl, os, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        start = "import fcntl, os, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        # As at a login: tests that `nohup` started would pass it on ignored, and nothing hung up.
+        start += "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
         start += "os.execvp('bash', ['bash', '--norc', '--noediting', '-i'])"
         self.process = subprocess.Popen(
             [sys.executable, "-c", start],
