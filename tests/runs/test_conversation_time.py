@@ -13,8 +13,9 @@ import pytest
 
 from forum.ledger.log import LocatedEntry
 from forum.runs import conversation
+from forum.runs.conversation.histories import History
 from forum.runs.conversation.json_values import UNREADABLE
-from forum.runs.conversation.messages import ChatAttachment, ChatMessage, ChatRole
+from forum.runs.conversation.messages import ChatAttachment, ChatMessage, ChatRole, ModelExchange
 from forum.runs.run_record import RunRecord
 
 Body = tuple[str, str, str]
@@ -119,6 +120,8 @@ def choose_arguments(function: Callable[..., Any], body: bytes) -> list[object] 
         dict[str, Any]: {"a": text},
         Iterable[ChatMessage]: messages,
         Sequence[ChatMessage]: messages,
+        History: History(messages[:1], messages),
+        ModelExchange: ModelExchange(repeated=1),
     }
     if {RunRecord, Iterable[LocatedEntry]} & set(types):
         return None  # what they read goes through `decode_exchange`

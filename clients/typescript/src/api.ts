@@ -791,6 +791,21 @@ export interface ExchangeForm {
    * request has them.
    */
   repeated: number;
+  /**
+   * The entry of the earlier step whose messages are left out; null if none are. Agents that
+   * take turns go on from different steps.
+   */
+  follows: number | null;
+  /**
+   * How many messages of that step the request has no more: the agent has rewritten its history,
+   * for example replaced it by a summary.
+   */
+  dropped: number;
+  /**
+   * How many further messages are left out, because that step has them too: those behind a part
+   * of the history that was rewritten.
+   */
+  repeated_later: number;
   /** What was sent; empty if it was erased. */
   request: Array<ChatMessage>;
   /** What came back; empty if it was erased. */

@@ -40,6 +40,7 @@ from forum.errors import (
     NoSuchRun,
 )
 from forum.ledger import ports
+from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
 from forum.ledger.log import (
     Ledger,
@@ -339,9 +340,11 @@ class RunReads:
         entries = sort_by_index(locate_run(self._project.store, KINDS, run))
         if not entries:
             raise NoSuchRun(run)
-        return RunRecord(
-            run, entries, lambda located, name: read_body(self._project.store, located.entry, name)
-        )
+
+        def bodies_at(places: Sequence[tuple[LocatedEntry, str]]) -> list[StoredBody | None]:
+            return self._project.store.bodies_at([(at.position, name) for at, name in places])
+
+        return RunRecord(run, entries, bodies_at)
 
     def read_session(self, run: str, state: run_fold.Run | None = None) -> Session:
         """Return the session of a panel: its request, policy and start."""

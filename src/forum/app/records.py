@@ -12,13 +12,11 @@ from forum.errors import (
     NoSuchRun,
 )
 from forum.ledger import ports
+from forum.ledger.body import StoredBody
 from forum.ledger.bundle import PACK_END, BundleReader
 from forum.ledger.entry import MAIN_STRAND, Entry
 from forum.ledger.kinds import Outcome
-from forum.ledger.log import (
-    LocatedEntry,
-    check_body,
-)
+from forum.ledger.log import LocatedEntry
 from forum.ledger.span_files import NO_LIMIT
 from forum.runs import run_fold
 from forum.runs.claims import ActionClaim, read_claims
@@ -182,17 +180,18 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
         bundle = BundleReader(FileByteSource(file.fileno()), max_bytes=NO_LIMIT)
         named = set(bundle.bodies)
 
-        def read(located: LocatedEntry, name: str) -> bytes | None:
-            if located.index is None or (located.index, name) not in named:
-                return None
-            body = bundle.body(located.index, name)
-            check_body(located.entry, name, body)
-            return b"".join(body.read())
+        def bodies_at(places: Sequence[tuple[LocatedEntry, str]]) -> list[StoredBody | None]:
+            return [
+                bundle.body(at.index, name)
+                if at.index is not None and (at.index, name) in named
+                else None
+                for at, name in places
+            ]
 
         read_all = ((index, bundle.entry(index)) for index in bundle.indexes)
         entries = [LocatedEntry(index, data, KINDS.read(data)) for index, data in read_all]
         own = sort_by_index(entry for entry in entries if entry.entry.run == bundle.run)
-        yield RunRecord(bundle.run, own, read)
+        yield RunRecord(bundle.run, own, bodies_at)
 
 
 class RunReader(Struct, frozen=True):

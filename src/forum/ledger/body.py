@@ -5,7 +5,7 @@ of 32 bytes for each body.  The salt is stored beside the body and erased with i
 salt, even a one-word body cannot be guessed from its commitment.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import msgspec
 
 from forum.errors import Malformed
 from forum.ledger.entry import Commitment
+from forum.ledger.spans import ByteSpan
 
 SALT_SIZE = 32
 CHUNK_SIZE = 1 << 20
@@ -70,6 +71,19 @@ class Body(msgspec.Struct, frozen=True):
         return Commitment(digest.hex(), self.content.size, self.type)
 
 
+class SharedBytes(Protocol):
+    """Says what a stored body shares with others of its run, and reads only what it does not.
+
+    Both raise `Malformed` if the rows or files lead nowhere.
+    """
+
+    def spans(self) -> Sequence[ByteSpan]:
+        """Return the spans of the body.  Those of two bodies of a run can be compared."""
+
+    def read_from(self, start: int) -> Iterable[bytes]:
+        """Yield the bytes of the body from a place on."""
+
+
 class StoredBody(msgspec.Struct, frozen=True):
     """A body read from a store or a bundle: untrusted until checked."""
 
@@ -79,6 +93,8 @@ class StoredBody(msgspec.Struct, frozen=True):
     """Whether it comes from an archive and is not stored in the database."""
     size: int | None = None
     """The number of bytes, if it is known before they are read."""
+    shared: SharedBytes | None = None
+    """What it shares with other bodies; None if it is stored as it is."""
 
     def matches(self, commitment: Commitment) -> bool:
         """Return whether this is the body that an entry committed to."""

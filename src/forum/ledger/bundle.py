@@ -12,6 +12,7 @@ write everything out, and differ in the form of their archive only.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -25,7 +26,7 @@ from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, is_label, leaf_of, peek_kind
 from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
 from forum.ledger.kinds import HoldAct, Kinds, RunOpenFacts
-from forum.ledger.listed_bodies import ListedBodies
+from forum.ledger.listed_bodies import ListedBodies, ListedBody
 from forum.ledger.ports import BodyReader, EntryReader, LogReader, TreeReader
 from forum.ledger.redaction import REDACTION_STRANDS, is_redaction, redacted_bodies
 from forum.ledger.retention_holds import RETENTION_STRAND
@@ -227,7 +228,9 @@ class BundleReader:
         salt = self._archive.read(f"salts/{place}")
         if (index, name) not in self._whole:
             size = self._listed.table.size((index, name))
-            return StoredBody(salt, lambda: self._listed.chunks((index, name)), size=size)
+            chunks = partial(self._listed.chunks, (index, name))
+            shared = ListedBody(self._listed, (index, name))
+            return StoredBody(salt, chunks, size=size, shared=shared)
         return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
 
     def is_shared(self, index: int, name: str) -> bool:

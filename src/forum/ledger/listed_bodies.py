@@ -1,10 +1,12 @@
 """Bodies of a bundle that are put together from spans, within bounds of memory."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from forum.errors import Malformed
 from forum.ledger.body import CHUNK_SIZE
 from forum.ledger.span_files import MAX_LISTED_BYTES, Place, SpanTable
+from forum.ledger.spans import ByteSpan, skip_spans
 from forum.ledger.zip_archive import Archive
 
 _MAX_PIECE_BYTES = 64 << 20
@@ -40,18 +42,29 @@ class ListedBodies:
         for at in range(0, len(content), CHUNK_SIZE):
             yield content[at : at + CHUNK_SIZE]
 
+    def spans(self, place: Place) -> tuple[ByteSpan, ...]:
+        """Return all spans of a body.  Raises `KeyError`."""
+        return tuple(ByteSpan(*span) for span in self.table.spans(place))
+
+    def read_from(self, place: Place, start: int) -> Iterator[bytes]:
+        """Yield the bytes of a body from a place on.  Raises `KeyError`."""
+        for span in skip_spans(self.spans(place), start):
+            yield self._pieces_range(*span)
+
     def _put_together(self, place: Place) -> bytes:
         base, kept, end = self.table.base(place)
         base_body = None if base is None else self._recent.get(base)
         parts = [] if base_body is None else [base_body[:end]]
-        pieces = self._pieces
-        for number, offset, length in self.table.spans(place, 0 if base_body is None else kept):
-            piece = pieces.get(number)
-            if piece is None:
-                parts.append(self._read_span(number, offset, length))
-            else:
-                parts.append(piece[offset : offset + length])
+        spans = self.table.spans(place, 0 if base_body is None else kept)
+        parts += [self._pieces_range(*span) for span in spans]
         return b"".join(parts)
+
+    def _pieces_range(self, number: int, offset: int, length: int) -> bytes:
+        """Return a range of a piece."""
+        piece = self._pieces.get(number)
+        if piece is None:
+            return self._read_span(number, offset, length)
+        return piece[offset : offset + length]
 
     def _read_span(self, number: int, offset: int, length: int) -> bytes:
         """Return a range of a piece that is not kept yet."""
@@ -70,3 +83,18 @@ class ListedBodies:
             or sum(map(len, self._recent.values())) > _MAX_RECENT_BYTES
         ):
             del self._recent[next(iter(self._recent))]
+
+
+class ListedBody(NamedTuple):
+    """One body that has a list."""
+
+    bodies: ListedBodies
+    place: Place
+
+    def spans(self) -> tuple[ByteSpan, ...]:
+        """Return the spans of the body."""
+        return self.bodies.spans(self.place)
+
+    def read_from(self, start: int) -> Iterator[bytes]:
+        """Yield the bytes of the body from a place on."""
+        return self.bodies.read_from(self.place, start)

@@ -519,8 +519,11 @@ def stored_body(reader: ports.BodyReader, entry: Entry[Any], name: str) -> Store
 def read_body(reader: ports.BodyReader, entry: Entry[Any], name: str) -> bytes | None:
     """Return the content of a body, or None if it is not stored.  Raises `TamperDetected`."""
     body = reader.body(ports.Position(entry.run, entry.strand, entry.n), name)
-    if body is None:
-        return None
+    return None if body is None else read_stored(entry, name, body)
+
+
+def read_stored(entry: Entry[Any], name: str, body: StoredBody) -> bytes:
+    """Return the content of a stored body.  Raises `TamperDetected`."""
     content = b"".join(body.read())
     check_body(entry, name, StoredBody(body.salt, BytesContent(content).chunks))
     return content

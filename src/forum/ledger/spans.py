@@ -243,6 +243,52 @@ def cut_spans(
         yield span if whole else ByteSpan(span.piece, span.offset + low - begin, high - low)
 
 
+def skip_spans(spans: Sequence[ByteSpan], start: int) -> Sequence[ByteSpan]:
+    """Return the spans of the bytes from `start` on."""
+    if not start:
+        return spans
+    starts = list(accumulate((span.length for span in spans), initial=0))
+    return list(cut_spans(spans, starts, start, starts[-1]))
+
+
+def common_beginning(
+    first: Sequence[ByteSpan], second: Sequence[ByteSpan], second_size: int
+) -> int:
+    """Return how many bytes at the beginning of two bodies are the same ranges of pieces.
+
+    The second body has `second_size` bytes.
+    """
+    limit = min(len(first), len(second))
+
+    def is_same(low: int, high: int) -> bool:
+        return first[low:high] == second[low:high]
+
+    count = _count_same(limit, is_same)
+    # The rest is mostly short: a body goes on where an earlier one ended.
+    is_long = 2 * count < len(second)
+    size = _sum_lengths(second[:count]) if is_long else second_size - _sum_lengths(second[count:])
+    if count == limit:
+        return size
+    mine, other = first[count], second[count]
+    if (mine.piece, mine.offset) == (other.piece, other.offset):
+        size += min(mine.length, other.length)
+    return size
+
+
+def _sum_lengths(spans: Iterable[ByteSpan]) -> int:
+    return sum(span.length for span in spans)
+
+
+def common_end(first: Sequence[ByteSpan], second: Sequence[ByteSpan]) -> int:
+    """Return how many bytes at the end of two bodies are the same whole ranges of pieces."""
+    size = 0
+    for mine, other in zip(reversed(first), reversed(second), strict=False):
+        if mine != other:
+            break
+        size += mine.length
+    return size
+
+
 def merge_spans(spans: Iterable[ByteSpan]) -> Iterator[ByteSpan]:
     """Yield the spans, with neighbors that continue each other as one."""
     last: ByteSpan | None = None

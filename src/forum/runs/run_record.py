@@ -1,11 +1,15 @@
 """The record of one run from any source: its entries in log order, and their bodies."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from msgspec import Struct
 
-from forum.ledger.log import LocatedEntry
+from forum.ledger.body import StoredBody
+from forum.ledger.log import LocatedEntry, read_stored
+
+ReadBodies = Callable[[Sequence[tuple[LocatedEntry, str]]], Sequence[StoredBody | None]]
+"""Returns the bodies of these entries and names, unchecked; None if erased or left out."""
 
 
 class RunRecord(Struct, frozen=True):
@@ -14,8 +18,15 @@ class RunRecord(Struct, frozen=True):
     run: str
     entries: tuple[LocatedEntry, ...]
     """In index order; entries without an index come last, in the order of their times."""
-    read: Callable[[LocatedEntry, str], bytes | None]
-    """Returns the content of a body; None if it was erased or left out."""
+    bodies_at: ReadBodies
+
+    def read(self, located: LocatedEntry, name: str) -> bytes | None:
+        """Return the content of a body; None if it was erased or left out.
+
+        Raises `TamperDetected`.
+        """
+        body = self.bodies_at([(located, name)])[0]
+        return None if body is None else read_stored(located.entry, name, body)
 
 
 def sort_by_index(entries: Iterable[LocatedEntry]) -> tuple[LocatedEntry, ...]:

@@ -10,7 +10,7 @@ from forum.ledger.body import StoredBody
 from forum.ledger.entry import MAIN_STRAND
 from forum.stores import sql_queries
 from forum.stores.sql_entries import ArchivedRows, SqlEntryReader, group_into_pages
-from forum.stores.sql_piece_reader import PieceReader
+from forum.stores.sql_piece_reader import PieceBody, PieceReader
 from forum.stores.sql_pieces import SqlPieceStore, release_pieces
 
 
@@ -99,7 +99,8 @@ class SqlBodyReader(SqlEntryReader, ports.LogReader):
             # Without a strand `main` there is no piece, and the body is found to be altered.
             strand = self._strand_key(run, MAIN_STRAND) or 0
             reader = readers[run] = PieceReader(self._fetch_rows, strand, self._list)
-        return StoredBody(salt, partial(reader.read, number))
+        shared = PieceBody(reader, number)
+        return StoredBody(salt, partial(reader.read, number), shared=shared)
 
     def _body_key(self, position: ports.Position, name: str) -> dict[str, Any]:
         strand = self._strand_key(position.run, position.strand)

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 from forum.errors import Malformed
 from forum.ledger.body import CHUNK_SIZE
-from forum.ledger.spans import MAX_CHAIN, ByteSpan, SpanList, decode_spans, resolve_chain
+from forum.ledger.spans import (
+    MAX_CHAIN,
+    ByteSpan,
+    SpanList,
+    decode_spans,
+    resolve_chain,
+    skip_spans,
+)
 
 MAX_BODY_BYTES = 16 << 20
 """The greatest size of a body that is stored as a list: to compare it, it is held in memory."""
@@ -18,6 +25,8 @@ _MAX_READ_BYTES = 1 << 30
 """How many bytes of pieces are fetched for one body; one that honest writers stored needs fewer."""
 _MAX_FETCHED_PIECES = 1000
 _MAX_FETCHED_BYTES = 16 << 20
+_NEXT_PIECES = 128
+"""How many pieces behind the one that is needed are fetched with it."""
 
 
 class _ListRow(NamedTuple):
@@ -67,12 +76,19 @@ class PieceReader:
         not the one that the entry has committed to, and every reader finds that.
         """
         try:
-            spans = self.resolve(number)
-            if sum(span.length for span in spans) > MAX_BODY_BYTES:
-                return
-            yield from self._read_chunks(spans)
+            yield from self.read_from(number, 0)
         except Malformed:
             return
+
+    def read_from(self, number: int, start: int) -> Iterator[bytes]:
+        """Yield the body of a list from a byte on, in chunks.
+
+        Only pieces that are needed for it are fetched.  Raises `Malformed`.
+        """
+        spans = self.resolve(number)
+        if sum(span.length for span in spans) > MAX_BODY_BYTES:
+            raise Malformed("spans", f"a body has more than {MAX_BODY_BYTES} bytes")
+        yield from self._read_chunks(skip_spans(spans, start))
 
     def resolve(self, number: int) -> tuple[ByteSpan, ...]:
         """Return all spans of a list.  Raises `Malformed` if it leads nowhere."""
@@ -141,8 +157,10 @@ class PieceReader:
         """Fetch the piece of a span, and with it pieces that are read next."""
         missing = dict.fromkeys(span.piece for span in spans[at:] if span.piece not in self._pieces)
         wanted = list(missing)[:_MAX_FETCHED_PIECES]
-        numbers = self._list(wanted)
+        following = self._guess_following(wanted)
+        numbers = self._list([*wanted, *following])
         sizes = dict(self._fetch("piece_sizes", strand=self._strand, numbers=numbers))
+        wanted += [n for n in following if 0 < sizes.get(n, 0) <= MAX_BODY_BYTES]
         page = _take_page(wanted, sizes)
         total = sum(sizes.get(number, 0) for number in page)
         left.take(total)
@@ -155,6 +173,28 @@ class PieceReader:
         rows = self._fetch("pieces", strand=self._strand, numbers=self._list(page))
         for number, start, data in rows:
             self._pieces[number].append(_Segment(start, data))
+
+    def _guess_following(self, wanted: Sequence[int]) -> list[int]:
+        """Return pieces that are read next: whoever reads two bodies of a run reads more."""
+        if self._chains < 2 or len(wanted) >= _NEXT_PIECES:
+            return []
+        following = range(wanted[-1] + 1, wanted[-1] + _NEXT_PIECES)
+        return [n for n in following if n not in self._pieces and n not in wanted]
+
+
+class PieceBody(NamedTuple):
+    """A body that is stored as a list of spans."""
+
+    reader: PieceReader
+    number: int
+
+    def spans(self) -> Sequence[ByteSpan]:
+        """Return the spans of the body.  Raises `Malformed`."""
+        return self.reader.resolve(self.number)
+
+    def read_from(self, start: int) -> Iterator[bytes]:
+        """Yield the bytes of the body from a place on.  Raises `Malformed`."""
+        return self.reader.read_from(self.number, start)
 
 
 class _FetchBudget:

@@ -903,6 +903,18 @@ class ExchangeForm(msgspec.Struct, frozen=True, kw_only=True):
     """How many messages at the beginning of the request are left out here, because an earlier
     request has them.
     """
+    follows: int | None
+    """The entry of the earlier step whose messages are left out; null if none are. Agents that
+    take turns go on from different steps.
+    """
+    dropped: int
+    """How many messages of that step the request has no more: the agent has rewritten its
+    history, for example replaced it by a summary.
+    """
+    repeated_later: int
+    """How many further messages are left out, because that step has them too: those behind a
+    part of the history that was rewritten.
+    """
     request: tuple[ChatMessage, ...]
     """What was sent; empty if it was erased."""
     reply: tuple[ChatMessage, ...]

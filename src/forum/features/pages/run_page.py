@@ -15,6 +15,7 @@ from forum.features.pages.run_timeline import render_timeline
 from forum.ledger.log import LocatedEntry
 from forum.ledger.spans import common_prefix
 from forum.runs.conversation.messages import ChatMessage
+from forum.runs.conversation.run_exchanges import describe_repetition
 from forum.runs.conversation.run_steps import ConversationStep
 from forum.runs.run_record import RunRecord
 from forum.surfaces.cli import transcript
@@ -310,10 +311,9 @@ def _render_block(record: RunRecord, view: RunView, block: transcript.Block, bef
     head = (
         f"<h3>{_clean(transcript.describe_step(step, recorded))} <small>{index} {at}</small></h3>"
     )
-    repeated = []
-    if recorded.repeated:
-        repeated = [_paragraph(f"({formatting.pluralize(recorded.repeated, 'message')} as before)")]
-    request = "".join([*repeated, *(_render_message(step, m) for m in recorded.request)])
+    repeated = describe_repetition(recorded)
+    said = [_paragraph(f"({repeated})")] if repeated else []
+    request = "".join([*said, *(_render_message(step, m) for m in recorded.request)])
     reply = "".join(_render_message(step, message) for message in recorded.reply)
     sides = f"<div>{request}</div><div>{reply}</div>"
     return f'<section>{head}<div class="sides">{sides}</div></section>'

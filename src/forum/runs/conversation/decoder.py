@@ -115,16 +115,20 @@ def decode_body(body: bytes, role: ChatRole) -> DecodedBody:
     value, note = _parse(body)
     if value is None:
         text = body.decode(errors="replace")
-        reader = _MessageReader()
+        reader = MessageReader()
         reader.add_message(role if not note else ChatRole.RAW, text, note)
         return DecodedBody(tuple(reader.messages))
-    reader = _MessageReader()
+    reader = MessageReader()
     reader.read(value, role, 0)
     messages = reader.finish()
     if note:
         # A note of its own, behind what could be read.
         messages.append(ChatMessage(ChatRole.RAW, note=note))
-    members = as_object(value)
+    return describe_body(messages, as_object(value))
+
+
+def describe_body(messages: Sequence[ChatMessage], members: dict[str, Any]) -> DecodedBody:
+    """Return a body with these messages and what its other members say of them."""
     return DecodedBody(
         messages=tuple(messages),
         model=_find_text(members, "model", "modelVersion", "model_name"),
@@ -154,8 +158,10 @@ def _parse(body: bytes) -> tuple[Any, str]:
     return None, f"no JSON: {why}"
 
 
-class _OpenMessage:
+class OpenMessage:
     """A message while it is read."""
+
+    __slots__ = ("attachments", "calls", "reasoning", "results", "role", "texts")
 
     def __init__(self, role: ChatRole) -> None:
         self.role = role
@@ -164,6 +170,20 @@ class _OpenMessage:
         self.calls: list[ChatToolCall] = []
         self.results: list[ChatToolResult] = []
         self.attachments: list[ChatAttachment] = []
+
+    @property
+    def size(self) -> int:
+        """The number of its parts."""
+        tools = len(self.calls) + len(self.results)
+        return len(self.texts) + len(self.reasoning) + tools + len(self.attachments)
+
+    def copy(self) -> "OpenMessage":
+        """Return a message that can be read on by itself."""
+        copied = OpenMessage(self.role)
+        copied.texts, copied.reasoning = self.texts.copy(), self.reasoning.copy()
+        copied.calls, copied.results = self.calls.copy(), self.results.copy()
+        copied.attachments = self.attachments.copy()
+        return copied
 
     def close(self) -> ChatMessage | None:
         """Return the message; None if there is nothing in it."""
@@ -178,19 +198,28 @@ class _OpenMessage:
         return None if message == ChatMessage(self.role) else message
 
 
-class _MessageReader:
+class MessageReader:
     """Reads messages out of a decoded value, up to a number of characters."""
 
     def __init__(self) -> None:
         self.messages: list[ChatMessage] = []
-        self._open: _OpenMessage | None = None
+        self.open: OpenMessage | None = None
+        """The message that is being read."""
+        self._before = 0
+        """How many messages an earlier body had, which do not count."""
         self._left = MAX_TEXT_CHARS
         self._values_left = MAX_VALUES
         self._cut = 0
 
+    def resume(self, messages: Sequence[ChatMessage], unfinished: OpenMessage | None) -> None:
+        """Go on where an earlier body of the same beginning was read up to."""
+        self.messages += messages
+        self._before = len(messages)
+        self.open = unfinished and unfinished.copy()
+
     def finish(self) -> list[ChatMessage]:
         """Return the messages."""
-        self._end()
+        self.end_message()
         if self._cut:
             note = f"{self._cut:,} characters are left out here; the recorded body has them"
             self.messages.append(ChatMessage(ChatRole.RAW, note=note))
@@ -198,7 +227,7 @@ class _MessageReader:
 
     def add_message(self, role: ChatRole, text: str, note: str = "") -> None:
         """Add a message that is a text."""
-        self._end()
+        self.end_message()
         kept = self._keep(text)
         if kept or note:
             self.messages.append(ChatMessage(role, kept, note=note))
@@ -206,7 +235,8 @@ class _MessageReader:
     def read(self, value: object, role: ChatRole, depth: int) -> None:
         """Read a value: a request, a reply, a list of messages, a message, or a part of one."""
         self._values_left -= 1
-        is_full = len(self.messages) >= MAX_MESSAGES or self._values_left < 0
+        count = len(self.messages) - self._before
+        is_full = count >= MAX_MESSAGES or self._values_left < 0
         if depth > _MAX_DEPTH or is_full:
             self._cut += len(encode_json(value))
         elif isinstance(value, str):
@@ -252,25 +282,29 @@ class _MessageReader:
         return self._read_reply(value, depth) or self._read_request(value, depth)
 
     def _read_request(self, value: dict[str, Any], depth: int) -> bool:
-        if {"role", "name", "type", "kind", "part_kind"} & value.keys():
+        if PART_MEMBERS & value.keys():
             return False
-        for name in ("system", "instructions", "systemInstruction", "system_instruction"):
-            if value.get(name):
-                self.read(value[name], ChatRole.SYSTEM, depth)
-                self._end()
-        for name in ("messages", "contents", "input", "prompt"):
+        self.read_system(value, depth)
+        for name in MESSAGE_LISTS:
             if name in value:
                 self.read(value[name], ChatRole.USER, depth)
                 return True
         return False
 
+    def read_system(self, value: dict[str, Any], depth: int) -> None:
+        """Read what a request has beside its list of messages."""
+        for name in ("system", "instructions", "systemInstruction", "system_instruction"):
+            if value.get(name):
+                self.read(value[name], ChatRole.SYSTEM, depth)
+                self.end_message()
+
     def _read_reply(self, value: dict[str, Any], depth: int) -> bool:
         for choice in map(as_object, as_list(value.get("choices"))):
-            self._end()
+            self.end_message()
             message = choice.get("message") or choice.get("delta") or choice.get("text")
             self.read(message, ChatRole.ASSISTANT, depth)
         for candidate in map(as_object, as_list(value.get("candidates"))):
-            self._end()
+            self.end_message()
             self.read(candidate.get("content"), ChatRole.ASSISTANT, depth)
         if isinstance(value.get("output"), list) and "type" not in value:
             self.read(value["output"], ChatRole.ASSISTANT, depth)
@@ -293,7 +327,7 @@ class _MessageReader:
             own = ChatRole.USER if value["kind"] == "request" else ChatRole.ASSISTANT
         if own is None:
             return False
-        self._end()
+        self.end_message()
         message = self._message(own)
         reasoning = as_text(value.get("reasoning_content")) or as_text(value.get("reasoning"))
         message.reasoning.append(self._keep(reasoning))
@@ -311,7 +345,7 @@ class _MessageReader:
             called = [*called, value["function_call"]]
         for call in map(as_object, called):
             self._read_call(call.get("tool_call") or call)
-        self._end()
+        self.end_message()
         return True
 
     def _read_part(self, part: dict[str, Any], role: ChatRole, depth: int) -> bool:
@@ -399,7 +433,7 @@ class _MessageReader:
             return self._keep(value)
         if not _has_parts(value):
             return self._keep(encode_json(value))
-        inner = _MessageReader()
+        inner = MessageReader()
         inner._left, inner._values_left = self._left, self._values_left
         inner.read(value, ChatRole.TOOL, depth + 1)
         self._values_left = inner._values_left
@@ -411,16 +445,17 @@ class _MessageReader:
             pieces += [f"({describe_attachment(a)})" for a in message.attachments]
         return self._keep("\n".join(filter(None, pieces)))
 
-    def _message(self, role: ChatRole) -> _OpenMessage:
+    def _message(self, role: ChatRole) -> OpenMessage:
         """Return the message that is being read, or a new one if it is another's."""
-        if self._open is None or self._open.role is not role:
-            self._end()
-            self._open = _OpenMessage(role)
-        return self._open
+        if self.open is None or self.open.role is not role:
+            self.end_message()
+            self.open = OpenMessage(role)
+        return self.open
 
-    def _end(self) -> None:
-        message = self._open.close() if self._open else None
-        self._open = None
+    def end_message(self) -> None:
+        """End the message that is being read, if there is one."""
+        message = self.open.close() if self.open else None
+        self.open = None
         if message is not None:
             self.messages.append(message)
 
@@ -432,6 +467,10 @@ class _MessageReader:
         return kept
 
 
+MESSAGE_LISTS = ("messages", "contents", "input", "prompt")
+"""The members of a request that hold its messages; the first that is there counts."""
+PART_MEMBERS = frozenset({"role", "name", "type", "kind", "part_kind"})
+"""What a message or a part has, and a request has not."""
 _CONTENTS = ("content", "parts", "contents", "body", "gen_ai.prompt", "gen_ai.completion")
 
 
@@ -516,13 +555,3 @@ def _attachment(kind: str, part: dict[str, Any]) -> ChatAttachment:
         size=len(data) * 3 // 4 - data[-2:].count("="),
         name=(_find_text(source, "filename", "title", "file_id", "name") or url)[:200],
     )
-
-
-def count_repeated(request: Sequence[ChatMessage], before: Sequence[ChatMessage]) -> int:
-    """Return how many messages at the beginning of a request were there before."""
-    count = 0
-    for message, earlier in zip(request, before, strict=False):
-        if message != earlier:
-            break
-        count += 1
-    return count

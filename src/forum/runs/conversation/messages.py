@@ -99,6 +99,12 @@ class ModelExchange(Struct, frozen=True):
     usage: ExchangeUsage | None = None
     repeated: int = 0
     """How many messages at the beginning of the request an earlier exchange of the run has too."""
+    repeated_later: int = 0
+    """How many messages behind a part that was rewritten an earlier exchange has too."""
+    dropped: int = 0
+    """How many messages of the earlier exchange the request has no more: it was rewritten."""
+    follows: int | None = None
+    """The index of the entry of that exchange, if it has one yet."""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:

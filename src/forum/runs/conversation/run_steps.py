@@ -1,26 +1,14 @@
-"""The steps of a run as a conversation: calls of models and uses of tools, with their messages."""
+"""The steps of a run as a conversation: calls of models and uses of tools."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry
 from forum.ledger.ports import Amount
 from forum.runs import kinds
-from forum.runs.conversation.decoder import count_repeated, decode_body, decode_exchange
-from forum.runs.conversation.messages import (
-    ChatMessage,
-    ChatRole,
-    ChatToolCall,
-    ChatToolResult,
-    ModelExchange,
-)
-from forum.runs.conversation.titles import format_command
-from forum.runs.policy import ToolCall
 from forum.runs.report_fold import SpanRecord, fold_span, span_of_strand
 from forum.runs.report_kinds import (
     Operation,
@@ -29,23 +17,7 @@ from forum.runs.report_kinds import (
     ReportSourceFacts,
     ReportStepFacts,
 )
-from forum.runs.run_record import RunRecord
-from forum.runs.run_summary import PROMPT_STEPS
 from forum.runs.spending import cost_of
-
-_COMPARED_STEPS = 8
-"""With how many earlier calls a request is compared: sub-agents take turns."""
-_SPOKEN = (ChatRole.USER, ChatRole.ASSISTANT)
-_REPLY_BODIES = frozenset({"output", "result", "error"})
-_CODE_TEXTS = {
-    "client-left": "the program left before the provider answered",
-    "connect": "the provider could not be reached",
-    "cut": "the connection to the provider broke",
-    "lost": "the process that made the call died",
-    "timeout": "the provider did not answer in time",
-}
-"""The codes of calls that failed without a text of the provider."""
-_uses = msgspec.json.Decoder(tuple[ToolCall, ...])
 
 
 class ConversationStep(Struct, frozen=True):
@@ -85,96 +57,6 @@ def find_steps(entries: Iterable[LocatedEntry]) -> list[ConversationStep]:
     )
     steps = [*_reported_steps(located, is_relayed=is_relayed), *_driven_steps(located)]
     return sorted(steps, key=lambda step: (step.started, step.first.entry.strand))
-
-
-def read_exchanges(
-    record: RunRecord, steps: Sequence[ConversationStep], start: int = 0
-) -> Iterator[tuple[ConversationStep, ModelExchange]]:
-    """Yield steps from a position on, each with its messages.
-
-    Messages at the beginning of a request that an earlier one has as well are left out and counted:
-    agents send the whole conversation with each call.
-    """
-    models = [step for step in steps[:start] if step.op is Operation.MODEL]
-    earlier = [read_exchange(record, step).messages for step in models[-_COMPARED_STEPS:]]
-    for step in steps[start:]:
-        model_exchange = read_exchange(record, step)
-        if step.op is not Operation.MODEL:
-            yield step, model_exchange
-            continue
-        repeated = max(
-            (count_repeated(model_exchange.request, past) for past in earlier), default=0
-        )
-        earlier = [*earlier, model_exchange.messages][-_COMPARED_STEPS:]
-        new = model_exchange.request[repeated:]
-        yield step, replace(model_exchange, request=new, repeated=repeated)
-
-
-def read_exchange(record: RunRecord, step: ConversationStep) -> ModelExchange:
-    """Return the messages of a step; bodies that were erased have none."""
-
-    def read(located: LocatedEntry | None, *names: str) -> bytes | None:
-        for name in names:
-            if located is not None and name in located.entry.bodies:
-                return record.read(located, name)
-        return None
-
-    if isinstance(step.first.entry.facts, kinds.CallFacts | kinds.IntentFacts):
-        request = read(step.first, "prompt", "arguments")
-        reply = read(step.last, "output", "result")
-    else:
-        request = read(step.first, "input") or read(step.last, "input")
-        reply = read(step.last, "output")
-    if step.is_command:
-        asked = ChatMessage(ChatRole.COMMAND, format_command(request)) if request else None
-        return ModelExchange(request=(asked,) if asked else ())
-    errors = _read_error(step, read(step.last, "error"))
-    if step.op is Operation.TOOL:
-        model_exchange = _tool_exchange(step.name, request, reply)
-        return replace(model_exchange, reply=(*model_exchange.reply, *errors))
-    is_spoken = step.op in (Operation.MODEL, Operation.AGENT) or step.name in PROMPT_STEPS
-    roles = _SPOKEN if is_spoken else (ChatRole.INPUT, ChatRole.OUTPUT)
-    model_exchange = decode_exchange(request, reply, roles)
-    uses = _read_uses(read(step.last, "uses") or b"")
-    return replace(model_exchange, reply=(*model_exchange.reply, *uses, *errors))
-
-
-def _read_error(step: ConversationStep, body: bytes | None) -> tuple[ChatMessage, ...]:
-    """Return why a step was refused or failed; nobody has replied that.
-
-    A step without such a text, as when a provider cannot be reached, is told by its code.
-    """
-    if body:
-        messages = decode_body(body, ChatRole.ERROR).messages
-        return tuple(
-            message if message.role is ChatRole.RAW else replace(message, role=ChatRole.ERROR)
-            for message in messages
-        )
-    if step.last is None or step.outcome in (None, Outcome.OK) or not step.code:
-        return ()
-    if _REPLY_BODIES & step.last.entry.bodies.keys():
-        return ()
-    return (ChatMessage(ChatRole.ERROR, _CODE_TEXTS.get(step.code, step.code)),)
-
-
-def _tool_exchange(name: str, request: bytes | None, reply: bytes | None) -> ModelExchange:
-    """Return a use of a tool as a call and its result."""
-    arguments = (request or b"").decode(errors="replace")
-    call = ChatMessage(ChatRole.ASSISTANT, calls=(ChatToolCall(name, arguments),))
-    if reply is None:
-        return ModelExchange(request=(call,))
-    result = ChatToolResult(reply.decode(errors="replace"), name=name)
-    return ModelExchange(request=(call,), reply=(ChatMessage(ChatRole.TOOL, results=(result,)),))
-
-
-def _read_uses(body: bytes) -> tuple[ChatMessage, ...]:
-    """Return the tools that a model of the engine wants to use."""
-    try:
-        uses = _uses.decode(body)
-    except (msgspec.MsgspecError, UnicodeError):
-        return ()
-    calls = tuple(ChatToolCall(use.tool, use.arguments) for use in uses)
-    return (ChatMessage(ChatRole.ASSISTANT, calls=calls),) if calls else ()
 
 
 def _reported_steps(

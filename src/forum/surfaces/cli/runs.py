@@ -319,9 +319,11 @@ def _print_run(
     every: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
 ) -> None:
-    if record is not None:
-        form, lines = transcript_form(record, view), transcript_lines(record, view)
-        output.print_result("forum.transcript/1", form, lines, as_json=as_json)
+    if record is not None and as_json:
+        output.print_json("forum.transcript/1", transcript_form(record, view))
+    elif record is not None:
+        for line in transcript_lines(record, view):
+            echo(line)
     elif as_json:
         output.print_json("forum.run/1", run_form(view))
     elif not answer:

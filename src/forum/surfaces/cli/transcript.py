@@ -17,7 +17,8 @@ from forum.runs import kinds as work_kinds
 from forum.runs import report_kinds
 from forum.runs.conversation.decoder import describe_attachment
 from forum.runs.conversation.messages import ChatMessage, ChatRole, ModelExchange
-from forum.runs.conversation.run_steps import ConversationStep, find_steps, read_exchanges
+from forum.runs.conversation.run_exchanges import describe_repetition, read_exchanges
+from forum.runs.conversation.run_steps import ConversationStep, find_steps
 from forum.runs.plan import read_plan
 from forum.runs.policy import ToolCall
 from forum.runs.report_kinds import Operation
@@ -195,8 +196,9 @@ def _format_exchange(
     yield from _heading_lines(
         step.located.index, passed, describe_step(step, model_exchange), columns, color=color
     )
-    if model_exchange.repeated:
-        yield f"  ({formatting.pluralize(model_exchange.repeated, 'message')} as before)"
+    repeated = describe_repetition(model_exchange)
+    if repeated:
+        yield f"  ({repeated})"
     for message in model_exchange.request:
         label = label_message(step, message)
         yield from _format_message(label, message, step.first, "input", columns=columns)

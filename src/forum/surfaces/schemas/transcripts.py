@@ -6,7 +6,8 @@ from msgspec import Meta, Struct
 
 from forum.ledger.kinds import Outcome
 from forum.runs.conversation.messages import ChatMessage, ModelExchange
-from forum.runs.conversation.run_steps import ConversationStep, find_steps, read_exchanges
+from forum.runs.conversation.run_exchanges import read_exchanges
+from forum.runs.conversation.run_steps import ConversationStep, find_steps
 from forum.runs.report_kinds import Operation
 from forum.runs.run_record import RunRecord
 from forum.surfaces.schemas import fields
@@ -40,6 +41,27 @@ class ExchangeForm(Struct, frozen=True):
             "because an earlier request has them."
         ),
     ]
+    follows: Annotated[
+        fields.Index | None,
+        Meta(
+            description="The entry of the earlier step whose messages are left out; null if none "
+            "are. Agents that take turns go on from different steps."
+        ),
+    ]
+    dropped: Annotated[
+        int,
+        Meta(
+            description="How many messages of that step the request has no more: the agent has "
+            "rewritten its history, for example replaced it by a summary."
+        ),
+    ]
+    repeated_later: Annotated[
+        int,
+        Meta(
+            description="How many further messages are left out, because that step has them too: "
+            "those behind a part of the history that was rewritten."
+        ),
+    ]
     request: Annotated[
         tuple[ChatMessage, ...], Meta(description="What was sent; empty if it was erased.")
     ]
@@ -68,8 +90,8 @@ def transcript_page(record: RunRecord, after: int, limit: int) -> TranscriptPage
     steps = find_steps(record.entries)
     exchanges: list[ExchangeForm] = []
     size = 0
-    for step, model_exchange in read_exchanges(record, steps, after):
-        if len(exchanges) == limit or size > _MAX_PAGE_CHARS:
+    for step, model_exchange in read_exchanges(record, steps, after, after + limit):
+        if size > _MAX_PAGE_CHARS:
             break
         exchanges.append(exchange_form(step, model_exchange))
         size += model_exchange.size
@@ -101,6 +123,9 @@ def exchange_form(step: ConversationStep, model_exchange: ModelExchange) -> Exch
         seconds=round(step.micros / 1e6, 6),
         stop_reason=model_exchange.stop_reason,
         repeated=model_exchange.repeated,
+        follows=model_exchange.follows,
+        dropped=model_exchange.dropped,
+        repeated_later=model_exchange.repeated_later,
         request=model_exchange.request,
         reply=model_exchange.reply,
     )
