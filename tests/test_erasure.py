@@ -256,6 +256,7 @@ NOT_PLAYED = {
         ("log.epoch/1", "reason"),
         ("request.void/1", "request"),
         ("reply/1", "error"),
+        ("compaction/1", "summary"),
         ("outcome/1", "error"),
         ("report.gap/1", "spans"),
         ("about/1", "answer"),

@@ -1753,6 +1753,11 @@ export interface RunForm {
   title?: string | null;
   /** The models that gain nothing from a team: one was asked for, and a single agent works. */
   declined_team?: Array<string>;
+  /**
+   * Which tasks went on with a compacted conversation, because it passed the context of the
+   * model; null if none did.
+   */
+  compacted?: string | null;
 }
 
 /** A run in a list of runs. */

@@ -256,6 +256,25 @@ def explain_run_state(view: RunView) -> str:
     return f"{', '.join(failed)} did not pass{undecided}" if failed else undecided
 
 
+def describe_compaction(facts: kinds.CompactionFacts) -> str:
+    """Describe what the prompts of an attempt no longer show, and what stands in its place."""
+    count = pluralize(facts.rounds, "reply")
+    article = "a" if facts.method is kinds.CompactionMethod.SUMMARY else "an"
+    return (
+        f"{article} {facts.method.value} stands for the first {count} with the results of their "
+        f"tool calls; about {facts.tokens_after} tokens in place of {facts.tokens_before}"
+    )
+
+
+def describe_compactions(state: run_fold.Run) -> str:
+    """Return which tasks went on with a compacted conversation; "" if none did."""
+    counts = {task.id: len(task.compactions) for task in state.tasks.values() if task.compactions}
+    listed = ", ".join(f"{name} ({pluralize(counts[name], 'time')})" for name in sorted(counts))
+    if not counts:
+        return ""
+    return f"The conversation passed the context of its model, and was compacted: {listed}."
+
+
 def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
     """Describe the reason for a task's state; "" if it needs no explanation."""
     if task.skipped is not None:

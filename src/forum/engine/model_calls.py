@@ -134,14 +134,33 @@ class StepNames:
 
     def __init__(self, attempt: int) -> None:
         self.attempt, self.calls = attempt, 0
-        self._uses = 0
+        self._uses = self._compactions = 0
         self._seen: dict[ToolCall, int] = {}
 
     def next_call(self) -> tuple[str, str]:
         """Return the step names of the next call and its reply."""
+        name = self.following_call
         self.calls += 1
-        name = f"attempt/{self.attempt}/call/{self.calls}"
         return name, f"{name}/reply"
+
+    def return_call(self) -> None:
+        """Take back the names of the last call, which was refused before it was recorded."""
+        self.calls -= 1
+
+    @property
+    def following_call(self) -> str:
+        """The step name that the next call will have."""
+        return f"attempt/{self.attempt}/call/{self.calls + 1}"
+
+    @property
+    def last_call(self) -> str:
+        """The step name of the last call."""
+        return f"attempt/{self.attempt}/call/{self.calls}"
+
+    def next_compaction(self) -> str:
+        """Return the step name of the next compaction of the conversation."""
+        self._compactions += 1
+        return f"attempt/{self.attempt}/compaction/{self._compactions}"
 
     def next_tool_call(self, use: ToolCall) -> tuple[str, int]:
         """Return the step name of the next effect, and its ordinal among identical ones.
@@ -245,6 +264,20 @@ class ModelCaller:
                 # Recorded before the pause: a worker that takes over waits only for the rest of it.
                 turned_away = reply or (await self.append_with_retry(*result.unrecorded))[-1]
                 await self._wait_for_provider(result, turned_away)
+
+    def goes_on_without(self, turns: StepNames, role: str) -> bool:
+        """Return whether the record goes on without a call in this role that is next by the rules.
+
+        It was refused for lack of budget then, and nothing was recorded of that.
+        """
+        own = self.strand.next_recorded
+        if own is not None:
+            return not (
+                isinstance(own.entry.facts, kinds.CallFacts) and own.entry.facts.role == role
+            )
+        source = self.reply_source
+        called = source.find_call(self.task, turns.following_call) if source else None
+        return called is not None and called.role != role
 
     def count_reply(
         self, result: CallResult, role: str = "", question: bytes = b""

@@ -210,6 +210,10 @@ class ReplySource(Protocol):
         """Return the recorded reply to a call, or None.  Raises `TaskHalted`, `ReplayMiss`."""
         ...
 
+    def find_call(self, task: str, step: str) -> kinds.CallFacts | None:
+        """Return the recorded call of this step, or None where the run decides itself."""
+        ...
+
     def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None if it is to be computed."""
 

@@ -140,14 +140,14 @@ class PromptFitter:
     ) -> Quotation:
         if text_fit.estimate_tokens(text.text) <= max_tokens:
             return text.quote()
-        summary = await self._summarize(turns, agent, text, purpose, max_tokens=max_tokens)
+        summary = await self.summarize(turns, agent, text, purpose, max_tokens=max_tokens)
         if not summary.strip():
             return await asyncio.to_thread(excerpt, text, purpose, max_tokens)
         shortened = text_fit.excerpt_by_relevance(summary, purpose, max_tokens)
         note = f"a summary; the whole text has {text.size} bytes"
         return Quotation(text.source, shortened.text, text.size, note)
 
-    async def _summarize(
+    async def summarize(
         self,
         turns: model_calls.StepNames,
         agent: str,
@@ -155,7 +155,7 @@ class PromptFitter:
         purpose: str,
         max_tokens: int,
     ) -> bytes:
-        """Return summaries of the parts of a text; empty if no call succeeded."""
+        """Return summaries of the parts of a text; empty if no call succeeded, or was allowed."""
         policy = self._caller.policy
         summarizing = policy.summarizer_of(agent)
         # Half of the summarizer's prompt is for the purpose and its instructions.
@@ -173,6 +173,8 @@ class PromptFitter:
             source_name = f"{text.source}, part {number} of {len(chunks)}"
             quoted = Quotation(source_name, chunk, len(chunk))
             prompt = summarizer.build_prompt(purpose, quoted, words)
+            if self._caller.goes_on_without(turns, Role.SUMMARIZER):
+                return b""
             summaries.append(await self._call_summarizer(turns, summarizing, prompt))
         if not any(summaries):
             return b""

@@ -184,6 +184,10 @@ class ForkSource:
         """Return False: only the policy decides, and approvals are not inherited by a fork."""
         return False
 
+    def find_call(self, task: str, step: str) -> kinds.CallFacts | None:  # noqa: ARG002
+        """Return None: a fork has a budget of its own for each call."""
+        return None
+
     def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:  # noqa: ARG002
         """Return None: a fork computes the allotments of its child runs."""
         return None
@@ -245,6 +249,11 @@ class ReplaySource:
     def last_reply_at(self, task: str) -> int:
         """Return the recorded time of a task's last reply, or 0 without one."""
         return self._past.last_reply_at(task)
+
+    def find_call(self, task: str, step: str) -> kinds.CallFacts | None:
+        """Return the recorded call of this step, or None."""
+        recorded = self._past.step(task, step)
+        return recorded[1].facts if recorded else None
 
     def allotment(self, task: str, step: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None."""

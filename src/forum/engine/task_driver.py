@@ -13,6 +13,7 @@ import msgspec
 
 from forum.engine import child_runs, context, model_calls
 from forum.engine.child_run_calls import ChildCall, ChildRunCaller
+from forum.engine.conversation import Conversation
 from forum.engine.gates import Decision, pass_gate
 from forum.engine.ports import TaskHalted
 from forum.engine.prompt_fit import (
@@ -310,7 +311,10 @@ class TaskDriver:
     ) -> tuple[model_calls.CallResult, list[Quotation]]:
         """Call the agent until it requests no more tools; return its result and their outcomes."""
         question, offers = b"", self._tools.offers()
-        outcomes = list[Quotation]()
+        outcomes, first = list[Quotation](), prompt
+        conversation = Conversation(
+            self._caller, self._fitter, agent=agent, purpose=instruction, first=first, offers=offers
+        )
         # A required output schema would leave the agent no way to ask for tools.
         schema = b"" if offers else acceptance_criteria.result_schema(self._task.done_when)
         while True:
@@ -323,6 +327,7 @@ class TaskDriver:
                 offers=offers,
             )
             result = await self._caller.make_call(turns, spec)
+            step = turns.last_call
             self._fitter.causes = ()
             if result.replied.outcome is not Outcome.OK or not result.uses:
                 return result, outcomes
@@ -336,10 +341,13 @@ class TaskDriver:
             outcomes += results
             question = b"".join(quote(quotation) for quotation in results)
             own = result.quote_output(self._policy.read_bytes)
-            own = self._shorten(own, instruction, self._free_tokens(prompt) // 4)
-            share = self._free_tokens(prompt) // (len(results) + 1)
+            # What is too much together is left out of the conversation, and not cut to nothing.
+            free = self._free_tokens(first if self._policy.compacts else prompt)
+            own = self._shorten(own, instruction, free // 4)
+            share = free // (len(results) + 1)
             shown = [self._shorten(quotation, instruction, share) for quotation in results]
-            prompt = prompt.with_tool_results(own, result.uses, shown)
+            conversation.add(f"{step}/reply", own, result.uses, shown)
+            prompt = await conversation.next_prompt(turns)
 
     def _rejected_prompt(
         self, prompt: Prompt, own: Quotation, purpose: str, opined: AttributedJudgement

@@ -275,6 +275,11 @@ class Strand:
         """The recorded entries that this writer has loaded, replayed or not."""
         return tuple(self._recorded)
 
+    @property
+    def next_recorded(self) -> RecordedEntry | None:
+        """The recorded entry that is replayed next; None once all are."""
+        return self._recorded[self._played] if self._played < len(self._recorded) else None
+
     def replay_step(self, step: str) -> RecordedEntry | None:
         """Return the recorded entry of the next step, or None if the step is not recorded yet.
 

@@ -20,7 +20,14 @@ from forum.ledger.ports import UNLIMITED, Amount
 from forum.runs import kinds
 from forum.runs.acceptance_criteria import Check
 from forum.runs.judging import Judgement
-from forum.runs.policy import ACCORD_RULES, ASK_TOOL, TEAM_RULES, Policy, ToolCall
+from forum.runs.policy import (
+    ACCORD_RULES,
+    ASK_TOOL,
+    COMPACTION_RULES,
+    TEAM_RULES,
+    Policy,
+    ToolCall,
+)
 from forum.runs.prompt import Quotation
 
 MAX_LOST_CALLS = 8
@@ -162,9 +169,16 @@ def _advance_v1(policy: Policy, state: CallState, event: CallEvent) -> CallState
 # Version 3 differs in what is accepted: the accord of a panel is judged (`judge_accord`). And its
 # answers are compared with their requests, which decides whether the intent is judged
 # (`Policy.checks_coverage`).
-RULES: Mapping[int, Advance] = {1: _advance_v1, TEAM_RULES: _advance_v1, ACCORD_RULES: _advance_v1}
+# Version 4 differs in what is sent: the conversation of a task with tools is compacted before it
+# passes the context of its agent (`forum.runs.compaction`).
+RULES: Mapping[int, Advance] = {
+    1: _advance_v1,
+    TEAM_RULES: _advance_v1,
+    ACCORD_RULES: _advance_v1,
+    COMPACTION_RULES: _advance_v1,
+}
 """The transition function of each released version of the rules."""
-CURRENT_RULES = ACCORD_RULES
+CURRENT_RULES = COMPACTION_RULES
 """The version that new runs follow."""
 
 

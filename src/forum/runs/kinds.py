@@ -250,6 +250,39 @@ class OutcomeFacts(Facts, frozen=True):
     """The entry that records the same effect, which was therefore not repeated."""
 
 
+class CompactionMethod(StrEnum):
+    """How the text was made that stands for what was left out."""
+
+    SUMMARY = "summary"
+    """By calls with the role `summarizer`, right before."""
+    EXCERPT = "excerpt"
+    """By code: the passages that matter most for the task."""
+
+
+SUMMARY = "summary"
+"""The body of `compaction/1`."""
+
+
+class CompactionFacts(Facts, frozen=True):
+    """The prompts of an attempt no longer show its first rounds. Body: the text in their place.
+
+    A round is a reply with the results of the tool calls that it requested.
+    """
+
+    attempt: Count
+    rounds: Count
+    """How many rounds are left out, from the first one of the attempt on."""
+    first: str
+    """The step of the reply of the first round that is left out."""
+    last: str
+    """The step of the reply of the last one."""
+    method: CompactionMethod
+    tokens_before: Count
+    """The estimated tokens of the prompt that would have been sent."""
+    tokens_after: Count
+    """The estimated tokens of the prompt in its place."""
+
+
 class Next(StrEnum):
     """What follows from a verdict."""
 
@@ -590,6 +623,7 @@ WORK_KINDS = Kinds(
         Kind("reply/1", ReplyFacts, frozenset({"output", "uses", "error"})),
         Kind("intent/1", IntentFacts, frozenset({"arguments"})),
         Kind("outcome/1", OutcomeFacts, frozenset({"result", "error"})),
+        Kind("compaction/1", CompactionFacts, frozenset({SUMMARY})),
         Kind("verdict/1", VerdictFacts, frozenset({"claims"})),
         Kind("skip/1", SkipFacts),
         Kind("stop/1", StopFacts, frozenset({"spent"})),

@@ -43,6 +43,9 @@ TEAM_RULES = 2
 ACCORD_RULES = 3
 """The version of the call rules since which a task with a panel passes only if its seats agree."""
 
+COMPACTION_RULES = 4
+"""The version of the call rules since which a conversation that passes its context is compacted."""
+
 DISSENT_GATE = "dissent"
 """The gate that asks a person where a panel does not agree as far as it has to."""
 
@@ -527,6 +530,11 @@ class Policy(_PolicyPart, frozen=True):
     def counts_accord(self) -> bool:
         """Whether a task with a panel passes only if its seats agree as far as they have to."""
         return self.rules >= ACCORD_RULES
+
+    @property
+    def compacts(self) -> bool:
+        """Whether a conversation with tools is compacted before it passes the context."""
+        return self.rules >= COMPACTION_RULES
 
     def worker_of(self, task: Task) -> str:
         """Return the name of the agent that works on a task."""

@@ -97,6 +97,11 @@ def quote(quoted: Quotation) -> bytes:
     return head + quoted.text + f"\n--- {mark} end\n".encode()
 
 
+def is_noticed(text: bytes) -> bool:
+    """Return whether a prompt says already what its quotations are."""
+    return QUOTATION_NOTICE in text or MATERIAL_NOTICE in text
+
+
 def task_prompt(instruction: str, done_when: str, inputs: Sequence[Quotation]) -> bytes:
     """Return the prompt of a task; without inputs and criteria, the instruction alone."""
     parts = [instruction.encode()]
@@ -136,9 +141,8 @@ class Prompt(msgspec.Struct, frozen=True):
 
     def with_rejection(self, result: Quotation, why: str) -> "Prompt":
         """Return the prompt for another attempt after a result was rejected."""
-        is_noticed = QUOTATION_NOTICE in self.text or MATERIAL_NOTICE in self.text
         return self._with_more(
-            *(() if is_noticed else (QUOTATION_NOTICE,)),
+            *(() if is_noticed(self.text) else (QUOTATION_NOTICE,)),
             quote(result),
             # The reason is quoted too: the judge's text must not act as an instruction.
             quote(quote_whole("the judge", why)),
@@ -161,6 +165,11 @@ class Prompt(msgspec.Struct, frozen=True):
         )
         text = b"\n\n".join([self.text, quote(result), note])
         return Prompt(text, (*self.turns, *turns), self.grown)
+
+    def with_text(self, quoted: Quotation, note: bytes) -> "Prompt":
+        """Return the prompt with a text of others and a note about it."""
+        notices = () if is_noticed(self.text) else (QUOTATION_NOTICE,)
+        return self._with_more(*notices, quote(quoted), note)
 
     def with_repair(self, reply: Quotation, fault: str) -> "Prompt":
         """Return the prompt that quotes an unusable reply, says why, and asks for another."""

@@ -104,6 +104,8 @@ class TaskRun(msgspec.Struct, frozen=True):
     verdicts: tuple[kinds.VerdictFacts, ...] = ()
     skipped: kinds.SkipFacts | None = None
     stopped: kinds.StopFacts | None = None
+    compactions: tuple[kinds.CompactionFacts, ...] = ()
+    """How its conversations were shortened, in order."""
     children: tuple[kinds.DelegationFacts, ...] = ()
     """The runs within: one for each call of `kinds.CHILD_RUN`."""
     accord: kinds.AccordFacts | None = None
@@ -613,19 +615,25 @@ def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
             task = replace(task, skipped=facts, state=TaskState.SKIPPED)
         case kinds.StopFacts() as facts:
             task = replace(task, stopped=facts, state=TaskState.STOPPED)
-        case kinds.DelegationFacts() as facts:
-            task = replace(task, children=(*task.children, facts))
-        case kinds.AccordFacts() as facts:
-            task = _fold_accord(task, facts, _position_of(entry))
         case _:
-            pass
+            task = _fold_beside_calls(task, entry)
     return task
 
 
-def _fold_accord(task: TaskRun, facts: kinds.AccordFacts, at: Position) -> TaskRun:
-    if not facts.role:
-        return replace(task, accord=facts, accord_at=at)
-    return replace(task, judged=(*task.judged, PanelVerdict(task.attempts, facts, at)))
+def _fold_beside_calls(task: TaskRun, entry: Entry[Any]) -> TaskRun:
+    """Return a task after an entry that stands beside its calls."""
+    match entry.facts:
+        case kinds.DelegationFacts() as facts:
+            return replace(task, children=(*task.children, facts))
+        case kinds.CompactionFacts() as facts:
+            return replace(task, compactions=(*task.compactions, facts))
+        case kinds.AccordFacts() as facts if facts.role:
+            verdict = PanelVerdict(task.attempts, facts, _position_of(entry))
+            return replace(task, judged=(*task.judged, verdict))
+        case kinds.AccordFacts() as facts:
+            return replace(task, accord=facts, accord_at=_position_of(entry))
+        case _:
+            return task
 
 
 def _fold_call(

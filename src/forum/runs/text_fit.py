@@ -101,6 +101,22 @@ def excerpt_by_relevance(
     return _join_passages(passages, chosen)
 
 
+_GAP_NOTE = re.compile(rb'\[\d+ bytes left out here, beginning "(.*)"\]')
+"""What `_note_gap` writes."""
+
+
+def is_excerpt_of(shown: bytes, text: bytes) -> bool:
+    """Return whether a text shows only what another has: each line stands there, or notes a gap."""
+    lines = set(text.split(b"\n"))
+    for line in shown.split(b"\n"):
+        note = _GAP_NOTE.fullmatch(line)
+        # What was left out may itself have begun with such a note.
+        parts = note[1].partition(b"[")[0].split() if note else [line]
+        if not all(part in lines or part in text for part in parts):
+            return False
+    return True
+
+
 def names_passages(text: bytes, task: str) -> bool:
     """Tell whether a task says which passages of a text it is about.
 

@@ -621,6 +621,7 @@ Authority person key operator
 BaselineDecision agreed deliberate open
 Basis given lexical semantic classifier
 Check outcome contains matches json command tests file form model coverage kept
+CompactionMethod summary excerpt
 ControlAct hold-place hold-release retention
 Decider person deadline end
 DenialReason unknown expired revoked scope elsewhere
@@ -701,6 +702,8 @@ reply/1 outcome:Outcome why:Why="" usd:count=0 tokens:count=0 milliseconds:count
     model:text="" prices:text="" pause:count=0 calls:count=1 +error +output +uses
 intent/1 tool:text again:text="" +arguments
 outcome/1 outcome:Outcome why:Why="" code:text="" known:text="" +error +result
+compaction/1 attempt:count rounds:count first:text last:text method:CompactionMethod
+    tokens_before:count tokens_after:count +summary
 verdict/1 attempt:count outcome:Outcome check:Check next:Next reason:text="" pause:count=0
     judge:text="" independence:Independence="" claims:count=0 unverified:count=0 +claims
 skip/1 cause:text

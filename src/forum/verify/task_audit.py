@@ -7,6 +7,7 @@ not compared.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import msgspec
@@ -15,7 +16,15 @@ from forum.errors import Malformed
 from forum.ledger.entry import MAIN_STRAND, MAX_CLOCK_SKEW_US
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import Amount
-from forum.runs import acceptance_criteria, call_rules, judging, kinds, record_comparison
+from forum.runs import (
+    acceptance_criteria,
+    call_rules,
+    compaction,
+    judging,
+    kinds,
+    record_comparison,
+    text_fit,
+)
 from forum.runs.answer_flags import flag_answer
 from forum.runs.council_end import Accord
 from forum.runs.panel import Panel
@@ -30,7 +39,13 @@ from forum.runs.shared_caps import read_limit_name
 from forum.verify.strand_audit import StrandAuditor
 
 _ENDS = (kinds.StopFacts, kinds.SkipFacts)
-_STEPS = (kinds.CallFacts, kinds.ReplyFacts, kinds.VerdictFacts, *_ENDS)
+_STEPS = (
+    kinds.CallFacts,
+    kinds.ReplyFacts,
+    kinds.CompactionFacts,
+    kinds.VerdictFacts,
+    *_ENDS,
+)
 """The facts that the rules of calls are about. Others of a task follow from them or beside them."""
 _CALL_LIMITS = frozenset(
     {
@@ -232,6 +247,20 @@ class _RunAuditor:
         return plan.by_id[name]
 
 
+@dataclass(slots=True)
+class ConversationAudit:
+    """What the conversation of one attempt has come to."""
+
+    rounds: list[compaction.Round] = field(default_factory=list)
+    """With the whole replies and results."""
+    first: IndexedEntry | None = None
+    """The call with the first prompt."""
+    compactions: int = 0
+    left_out: int = 0
+    summary: bytes = b""
+    method: kinds.CompactionMethod = kinds.CompactionMethod.EXCERPT
+
+
 class TaskAuditor(StrandAuditor):
     """The audit of one task or role, step by step as the engine drives it."""
 
@@ -341,8 +370,11 @@ class TaskAuditor(StrandAuditor):
     def _check_own_calls(self, agent: str) -> IndexedEntry:
         """Check the calls of an attempt; return the reply that is its result."""
         question, used = b"", 0
+        conversation = ConversationAudit()
         while True:
             reply = self._check_exchange(agent, "", question)
+            step = reply.entry.step
+            self._check_composed_prompt(conversation, step.removesuffix("/reply"))
             uses = self._read_uses(reply) if reply.entry.facts.outcome is Outcome.OK else ()
             if not uses:
                 return reply
@@ -351,6 +383,74 @@ class TaskAuditor(StrandAuditor):
                 used += use.tool != ASK_TOOL
                 results.append(self._check_use(use, f"attempt/{self._attempt}/use/{used}"))
             question = b"".join(quote(result) for result in results)
+            if self._policy.compacts:
+                own = self._comparer.read_body(reply, "output")
+                quoted = Quotation("you", own, len(own))
+                conversation.rounds.append(compaction.Round(step, quoted, uses, tuple(results)))
+                self._check_compaction(agent, conversation)
+
+    def _check_compaction(self, agent: str, conversation: "ConversationAudit") -> None:
+        """Check the text that stands for rounds from here on, if the record has one here."""
+        outputs = self._check_summaries(agent)
+        noted = self._take_next(kinds.CompactionFacts)
+        if noted is None:
+            if outputs:
+                self._check_possible_end(before_call=True)
+                self._diverge(f"{self._remaining[0].entry.step}: nothing follows from a summary")
+            return
+        facts: kinds.CompactionFacts = noted.entry.facts
+        rounds, before = conversation.rounds, conversation.left_out
+        # How many are left out follows from estimates, and is believed. The last one never is.
+        if not before < facts.rounds < len(rounds):
+            detail = f"{noted.entry.step}: it leaves out {facts.rounds} of {len(rounds)} rounds"
+            self._comparer.report_fault(Breach.COURSE, detail, noted)
+            raise record_comparison.RecordDiverged
+        conversation.compactions += 1
+        name = f"attempt/{self._attempt}/compaction/{conversation.compactions}"
+        self._check_step(noted, name)
+        expected = msgspec.structs.replace(
+            facts,
+            attempt=self._attempt,
+            first=rounds[0].step,
+            last=rounds[facts.rounds - 1].step,
+        )
+        self._comparer.compare_facts(Breach.COURSE, noted, expected)
+        gone = rounds[before : facts.rounds]
+        text = self._read_whole(noted, kinds.SUMMARY)
+        if facts.method is kinds.CompactionMethod.SUMMARY:
+            is_told = any(outputs) and compaction.is_summary_of(text, outputs)
+        else:
+            told = compaction.describe_rounds(conversation.summary, gone)
+            is_told = text_fit.is_excerpt_of(text, told)
+        if not is_told:
+            detail = f"{noted.entry.step}: its text does not follow from what was left out"
+            self._comparer.report_fault(Breach.COURSE, detail, noted)
+        conversation.left_out, conversation.summary = facts.rounds, text
+        conversation.method = facts.method
+
+    def _check_composed_prompt(self, conversation: "ConversationAudit", step: str) -> None:
+        """Compare a prompt after a compaction with the one that follows from the record."""
+        call = self._by_step[step]
+        if not conversation.rounds:
+            conversation.first = call
+            return
+        if not conversation.left_out:
+            return
+        fault = compaction.find_prompt_fault(
+            self._read_whole(call, "prompt"),
+            self._read_whole(conversation.first or call, "prompt"),
+            conversation.summary,
+            conversation.left_out,
+            conversation.rounds[conversation.left_out :],
+            is_summary=conversation.method is kinds.CompactionMethod.SUMMARY,
+        )
+        if fault:
+            detail = f"{step}: its prompt is not the compacted conversation: {fault}"
+            self._comparer.report_fault(Breach.COURSE, detail, call)
+
+    def _read_whole(self, where: IndexedEntry, name: str) -> bytes:
+        body = where.entry.bodies.get(name)
+        return self._comparer.read_body(where, name, body.size if body else 0)
 
     def _read_uses(self, reply: IndexedEntry) -> tuple[ToolCall, ...]:
         """Return the tool calls that a reply requests."""
@@ -520,16 +620,21 @@ class TaskAuditor(StrandAuditor):
         results = [self._state.task(name).result for name in final_results(plan, self._state)]
         return [call.called.agent for call in results if call]
 
-    def _check_summaries(self, agent: str) -> None:
+    def _check_summaries(self, agent: str) -> list[bytes]:
         """Check the calls that summarize texts for an agent, as many as there are.
 
-        How many there are depends on the sizes of the texts, which are not read again here.
+        How many there are depends on the sizes of the texts, which are not read again here. Return
+        what they said, which is nothing for those that failed.
         """
         summarizer = self._policy.summarizer_of(agent)
-        while self._policy.is_team and self._is_summary_next():
+        outputs = []
+        while (self._policy.is_team or self._policy.compacts) and self._is_summary_next():
             self._summaries += 1
             question = call_rules.summary_question(self._summaries)
-            self._check_exchange(summarizer, Role.SUMMARIZER.value, question)
+            reply = self._check_exchange(summarizer, Role.SUMMARIZER.value, question)
+            is_ok = reply.entry.facts.outcome is Outcome.OK
+            outputs.append(self._comparer.read_body(reply, "output").strip() if is_ok else b"")
+        return outputs
 
     def _is_summary_next(self) -> bool:
         following = self._remaining[0].entry.facts if self._remaining else None

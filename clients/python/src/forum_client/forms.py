@@ -835,6 +835,10 @@ class RunForm(msgspec.Struct, frozen=True, kw_only=True):
     """
     declined_team: tuple[str, ...] = ()
     """The models that gain nothing from a team: one was asked for, and a single agent works."""
+    compacted: str | None = None
+    """Which tasks went on with a compacted conversation, because it passed the context of the
+    model; null if none did.
+    """
 
 
 class ChatToolCall(msgspec.Struct, frozen=True, kw_only=True):

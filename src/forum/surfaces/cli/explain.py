@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from forum.app import KINDS
-from forum.app.formatting import describe_stop_entry, pluralize, turn_name
+from forum.app.formatting import describe_compaction, describe_stop_entry, pluralize, turn_name
 from forum.app.reported_runs import describe_gap
 from forum.feature import load_parts
 from forum.features import FEATURES
@@ -235,6 +235,9 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     kinds.ReplyFacts: _replied,
     kinds.IntentFacts: lambda e: f"the tool {e.facts.tool} was about to be used",
     kinds.OutcomeFacts: _happened,
+    kinds.CompactionFacts: lambda e: (
+        f"the conversation was compacted: {describe_compaction(e.facts)}"
+    ),
     kinds.VerdictFacts: _judged,
     kinds.SkipFacts: _skipped,
     kinds.StopFacts: lambda e: f"stopped: {describe_stop_entry(e)}",

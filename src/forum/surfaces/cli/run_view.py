@@ -517,4 +517,5 @@ def _answer_lines(view: RunView, columns: int) -> list[str]:
     cut = more > 0 or any(len(line) > columns - 3 for line in lines)
     rest = [f"  … all of it: forum show {formatting.short_id(view.run)} --answer"] if cut else []
     headline = output.wrap_lines(formatting.undecided_headline(view), columns, "  ")
-    return output.with_heading("answer", [*headline, *shown, *rest])
+    compacted = output.wrap_lines(formatting.describe_compactions(view.state), columns, "  ")
+    return output.with_heading("answer", [*headline, *shown, *rest, *compacted])

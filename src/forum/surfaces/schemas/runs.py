@@ -197,6 +197,13 @@ class RunForm(Struct, frozen=True):
             "single agent works."
         ),
     ] = ()
+    compacted: Annotated[
+        str | None,
+        Meta(
+            description="Which tasks went on with a compacted conversation, because it passed the "
+            "context of the model; null if none did."
+        ),
+    ] = None
 
 
 def run_form(view: RunView) -> RunForm:
@@ -255,6 +262,7 @@ def run_form(view: RunView) -> RunForm:
         notes=reported.note_forms(view),
         word=formatting.view_word(view),
         refused=count_cap_refusals(state),
+        compacted=formatting.describe_compactions(state) or None,
     )
 
 
