@@ -301,6 +301,21 @@ def test_a_cap_that_refused_calls_is_counted(terminal: Terminal, url: str) -> No
     assert costs.refused == [json.loads(terminal.call("runs", "--json").stdout)["runs"][0]["run"]]
 
 
+def test_a_program_of_which_every_call_was_refused_did_not_succeed(
+    terminal: Terminal, url: str
+) -> None:
+    """It may swallow all errors and say 0; a schedule or a gate of CI must not take it for done."""
+    call = (sys.executable, "-c", SWALLOWS_REFUSALS)
+    done = terminal.type("run", "--max-usd", "0", "--", *call, **provider_variables(url))
+    failing = (sys.executable, "-c", SWALLOWS_REFUSALS + "\nraise SystemExit(7)\n")
+    failed = terminal.type("run", "--max-usd", "0", "--", *failing, **provider_variables(url))
+
+    assert (done.returncode, failed.returncode) == (5, 7)
+    assert "every call was refused, so the exit status is 5" in done.stderr
+    assert terminal.call("runs").stdout.count("denied") == 1
+    assert terminal.type("ledger", "verify").returncode == 0
+
+
 def test_a_provider_that_cannot_be_reached_has_not_replied(terminal: Terminal) -> None:
     """The record has no text of it, so its code is told in words."""
     call = (sys.executable, "-c", SWALLOWS_REFUSALS)

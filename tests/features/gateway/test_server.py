@@ -1,5 +1,6 @@
 """The gateway of a server: keys of scope `report`, runs told apart, caps per key and day."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -81,7 +82,12 @@ def test_a_server_relays_for_keys_under_their_caps(tmp_path: Path) -> None:
     assert terminal.call("init").exit_code == 0
     keys = {
         name: terminal.ask("keys", "create", "--name", name, "--scope", scope)["secret"]
-        for name, scope in (("ci", "report"), ("other", "report"), ("reader", "read"))
+        for name, scope in (
+            ("ci", "report"),
+            ("other", "report"),
+            ("reader", "read"),
+            ("meter", "metrics"),
+        )
     }
     with local_provider(log) as url, serve(terminal, url) as root:
         ci, other = ({"authorization": f"Bearer {keys[name]}"} for name in ("ci", "other"))
@@ -112,6 +118,9 @@ def test_a_server_relays_for_keys_under_their_caps(tmp_path: Path) -> None:
             json={"model": "nobody-1", "max_tokens": 10, "messages": []},
             headers=other,
         )
+        counted = httpx2.get(
+            f"{root}/metrics", headers={"authorization": f"Bearer {keys['meter']}"}
+        ).text
     calls, billed = read_log(log)
     record = RecordedCalls(terminal)
 
@@ -133,6 +142,14 @@ def test_a_server_relays_for_keys_under_their_caps(tmp_path: Path) -> None:
     advice = unpriced.json()["error"]["message"]
     assert "allow = ['nobody-1'] in [gateway] of the server's forum.toml" in advice
     assert "--allow" not in advice
+    # A refusal is no success, and the reply has one date.
+    by_status = {
+        status: int(float(count))
+        for status, count in re.findall(r'gateway_openai_post",status="(\d+)"} (\S+)', counted)
+    }
+    refused = [*statuses, capped.status_code].count(402)
+    assert by_status == {"200": calls - 1, "402": refused, "403": 3}
+    assert len(first.headers.get_list("date")) == 1
     assert len(record.made) == calls
     assert billed <= record.cost <= 2 * 2_000_000
     assert record.kinds.count("run.close/1") == 4

@@ -15,7 +15,6 @@ import msgspec
 from forum.app import Forum, build_secret_mask, key_variables
 from forum.app.formatting import pluralize, short_id
 from forum.app.run_extensions import open_run_extensions
-from forum.errors import LimitReached
 from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.common_options import option_field
@@ -98,8 +97,9 @@ def run(
     addresses in [gateway] of forum.toml, else to the providers.  Where you have no key, the
     credential of COMMAND is passed on.
 
-    The exit status is that of COMMAND; 5 if --max-seconds ended it; 126 or 127 if it cannot be
-    started.  Standard input, output and error are those of COMMAND; the summary is on stderr.
+    The exit status is that of COMMAND; 5 if --max-seconds ended it, or if it is 0 although every
+    call was refused; 126 or 127 if it cannot be started.  Standard input, output and error are
+    those of COMMAND; the summary is on stderr.
     """
     from forum.features.gateway.agent_profiles import check_profile
     from forum.features.gateway.program import find_removed
@@ -151,7 +151,7 @@ def run(
     lines = [_json_line(summary, options)] if as_json else _summary_lines(summary, advice)
     for line in lines:
         common_options.echo_info(line)
-    sys.exit(LimitReached.exit_code if summary.timed_out else summary.status)
+    sys.exit(summary.exit_status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +213,7 @@ def _summary_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
         yield f"added to its arguments: {shlex.join(summary.arguments)}"
     if counters.tools:
         yield f"tools: {_counted(counters.tools)}"
-    if counters.refused:
-        yield f"{pluralize(counters.refused, 'call')} refused: {_counted(counters.reasons)}"
+    yield from _refusal_lines(summary)
     yield from _advice_lines(summary, advice)
     if summary.relayed.has_overrun:
         yield f"overrun: {summary.relayed.stop_reason}"
@@ -222,6 +221,14 @@ def _summary_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
         yield f"stopped: {summary.relayed.stop_reason}"
     yield f"see all of it: forum show {short_id(summary.run)}"
     yield "verify the record: forum ledger verify"
+
+
+def _refusal_lines(summary: "CommandSummary") -> Iterator[str]:
+    counters = summary.relayed.counters
+    if counters.refused:
+        yield f"{pluralize(counters.refused, 'call')} refused: {_counted(counters.reasons)}"
+    if summary.was_refused:
+        yield "every call was refused, so the exit status is 5, although that of the command is 0"
 
 
 def _advice_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:

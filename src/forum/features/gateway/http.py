@@ -37,7 +37,7 @@ from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts
 from forum.runs.reported_run import close_reported_run
 from forum.surfaces.http.admission import replay_body
 from forum.surfaces.http.auth import Authenticator, ServerConfig
-from forum.surfaces.http.endpoints import Endpoint, RequestContext
+from forum.surfaces.http.endpoints import Endpoint, LateResponse, RequestContext
 from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
 from forum.surfaces.http.tenant import Tenant
@@ -223,7 +223,7 @@ class GatewayExtension(ServerExtension):
         )
 
 
-class _RelayedResponse(Response):
+class _RelayedResponse(LateResponse):
     """A response that the relay writes, with the headers that every response has."""
 
     def __init__(
@@ -235,11 +235,20 @@ class _RelayedResponse(Response):
         self._provider, self._prefix = provider, prefix
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Relay the request to the provider."""
+        """Relay the request to the provider, and count it with its status and its whole time."""
+        self.status_code = 499  # unless a reply begins
+        try:
+            await self._relay(scope, receive, send)
+        finally:
+            self.report_status(self.status_code)
 
+    async def _relay(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         async def pass_on(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *self.raw_headers]}
+                self.status_code = message["status"]
+                # This server writes a date of its own.
+                theirs = [pair for pair in message["headers"] if pair[0] != b"date"]
+                message = {**message, "headers": [*theirs, *self.raw_headers]}
             await send(message)
 
         path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")

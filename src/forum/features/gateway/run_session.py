@@ -17,6 +17,7 @@ import uvicorn
 
 from forum.app import Forum, bind_sockets, new_run_id, now
 from forum.app.run_extensions import RunExtension
+from forum.errors import LimitReached
 from forum.features.gateway.actor_caps import find_actor_caps
 from forum.features.gateway.agent_profiles import ProgramStart, apply_profile, find_profile
 from forum.features.gateway.program import (
@@ -84,6 +85,18 @@ class CommandSummary:
     arguments: tuple[str, ...]
     """Those that the profile of the agent added."""
     timed_out: bool = False
+
+    @property
+    def exit_status(self) -> int:
+        """The exit status of `forum run`: 5 if a limit kept the program from all that it wanted."""
+        is_limited = self.timed_out or self.was_refused
+        return LimitReached.exit_code if is_limited else self.status
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether every call was refused, although the program says that all is well."""
+        counters = self.relayed.counters
+        return self.status == 0 and counters.refused > 0 and not counters.calls
 
 
 class _LoopbackServer(uvicorn.Server):
@@ -166,7 +179,7 @@ def _port_of(sockets: Sequence[socket]) -> int:
 def _run_outcome(summary: CommandSummary) -> Outcome:
     if summary.timed_out:
         return Outcome.TIMEOUT
-    if summary.relayed.has_overrun:
+    if summary.relayed.has_overrun or summary.was_refused:
         return Outcome.DENIED  # by its budget, whatever the program made of it
     return Outcome.OK if summary.status == 0 else Outcome.FAILED
 

@@ -91,6 +91,13 @@ def read_idempotency_key(request: Request) -> str | None:
     return key
 
 
+class LateResponse(Response):
+    """A response whose status is known only once it is being sent."""
+
+    report_status: Callable[[int], None]
+    """Called at its end with the status that was sent; 499 if none was."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """One request, after all checks."""

@@ -66,6 +66,9 @@ def make_request_handler(
     # Spans that this server receives would otherwise make spans of their own.
     is_traced = endpoint.tag != "telemetry"
 
+    def record(start: float, status: int) -> None:
+        metrics.record_request(endpoint.name, status, monotonic() - start)
+
     async def answer(request: Request) -> Response:
         start = monotonic()
         with begin_span(SpanName.REQUEST, endpoint.name) if is_traced else Span() as span:
@@ -103,11 +106,19 @@ def make_request_handler(
                 _log_error(endpoint, error)
                 response = (endpoint.voice or _problem_from_error)(error, request.url.path)
             response = await _finish(request, response)
-            metrics.record_request(endpoint.name, response.status_code, monotonic() - start)
-            span.set(SpanAttribute.STATUS, response.status_code)
+            _count_status(response, partial(record, start), span)
             return response
 
     return answer
+
+
+def _count_status(response: Response, record: Callable[[int], None], span: Span) -> None:
+    """Count a response now, or at its end if its status is not known before."""
+    if isinstance(response, endpoints.LateResponse):
+        response.report_status = record
+        return
+    record(response.status_code)
+    span.set(SpanAttribute.STATUS, response.status_code)
 
 
 async def _use_thread(endpoint: endpoints.Endpoint, context: endpoints.RequestContext) -> Response:
