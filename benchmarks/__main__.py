@@ -24,6 +24,7 @@ from benchmarks import (
     sharing,
     team,
 )
+from benchmarks.caps import measure as caps
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "team": team.main,
     "real-team": real_team.main,
     "gateway": gateway.main,
+    "caps": caps.main,
     "runs": many_runs.main,
     "dashboard": dashboard.main,
     "scale": scale.main,

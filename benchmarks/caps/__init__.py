@@ -1,0 +1,1 @@
+"""Whether caps hold, by the bill of a provider: `benchmarks.caps.measure`."""
