@@ -3,13 +3,19 @@
     python -m benchmarks history [--json] [--full]
 
 Agents talk to a local provider through the gateway of `forum run`.  Provider, gateway and agent are
-processes of their own, and the ledger is a SQLite file.  The figures are of the conversation with
-1,000 calls over 0.8 MB, with --full; otherwise of one with 100 calls.
+processes of their own, and the ledger is a SQLite file.  The same conversations are then tool loops
+that Forum drives (`benchmarks.tool_loop`), except the one that is compacted.  The figures without a
+name are of the conversation with 1,000 calls over 0.8 MB, with --full; otherwise of one with 100
+calls.
 
 NAME_stored_ratio   bytes of pieces, lists and whole bodies, against the bytes of requests and
                     replies on the wire, each message once; for each conversation
 NAME_file_mb        the whole database file
 NAME_entry_bytes    bytes of entries, a call
+NAME_driven_...     the same for the tool loop
+driven_call_ms      CPU of the workers for a call of a tool loop, in ms
+takeover_read_bytes what a worker reads from the database that takes a tool loop over in the middle
+takeover_seconds    from its start to its first call
 bundle_ratio        the same for the bodies of the evidence bundle
 bundle_mb           the whole bundle
 append_cpu_ratio    CPU of the store for a call, against one that stores each body whole
@@ -31,11 +37,12 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from time import perf_counter, process_time, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 
 from benchmarks.gateway import free_port, make_provider, process, serve
+from benchmarks.tool_loop import Talk, drive_loop
 from forum.ledger.body import Body, BytesContent
 from forum.ledger.entry import Entry, leaf_of
 from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
@@ -49,20 +56,10 @@ GOALS = {
     "append_cpu_ratio": 1.3,
     "verify_seconds": 2.0,
     "show_seconds": 1.0,
+    "takeover_read_bytes": 5e6,
 }
 _SEARCH = {"name": "search", "description": "Look something up. " * 150, "parameters": {}}
 _TOOLS = [{"type": "function", "function": _SEARCH}]
-
-
-class Talk(NamedTuple):
-    """A conversation: how many calls, and how many bytes each adds."""
-
-    calls: int
-    message_bytes: int
-    compacted_every: int = 0
-    """After how many calls the agent replaces its history by a summary; 0 is never."""
-    agents: int = 1
-    """How many agents take turns in the run."""
 
 
 TALKS = {
@@ -137,9 +134,8 @@ def record(folder: Path, name: str) -> int:
     return int(said.read_text())
 
 
-def measure_file(folder: Path, name: str, said: int, talk: Talk) -> dict[str, float]:
+def measure_file(path: Path, name: str, said: int, talk: Talk) -> dict[str, float]:
     """Return what a conversation takes in the database."""
-    path = folder / ".forum" / "ledger.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         sums = [
@@ -175,6 +171,18 @@ def measure_reading(folder: Path, said: int) -> dict[str, float]:
         )
     size = (folder / "run.zip").stat().st_size
     return times | {"bundle_ratio": bodies / said, "bundle_mb": size / 1e6}
+
+
+def measure_loop(name: str, talk: Talk) -> dict[str, float]:
+    """Return what a tool loop takes in the database, and what its workers use."""
+    with tempfile.TemporaryDirectory() as place:
+        loop = drive_loop(Path(place), talk)
+        (path,) = Path(place).rglob("ledger.db")
+        return measure_file(path, f"{name}_driven", loop.said, talk) | {
+            "driven_call_ms": 1000 * loop.cpu_seconds / (talk.calls * talk.agents),
+            "takeover_read_bytes": loop.takeover_read_bytes,
+            "takeover_seconds": loop.takeover_seconds,
+        }
 
 
 def measure_append(talk: Talk) -> dict[str, float]:
@@ -233,9 +241,12 @@ def measure(*, full: bool) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             said = record(folder, name)
-            figures |= measure_file(folder, name, said, TALKS[name])
+            figures |= measure_file(folder / ".forum" / "ledger.db", name, said, TALKS[name])
             if name == ("thousand" if full else "hundred"):
                 figures |= measure_reading(folder, said)
+    # The last one gives the figures without a name.
+    for name in ("two_agents", "three_hundred", "hundred", "thousand") if full else ("hundred",):
+        figures |= measure_loop(name, TALKS[name])
     return figures | measure_append(TALKS["thousand" if full else "hundred"])
 
 

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.runs.prompt import PromptMessage, Quotation, build_prompt, quote, task_prompt
+from forum.runs.prompt import (
+    MarkShortener,
+    PromptMessage,
+    Quotation,
+    build_prompt,
+    quote,
+    task_prompt,
+)
 
 MARK = re.compile(rb"--- ([0-9a-f]{32}|[0-9]{8}) (begin: ([^\n]*)|end)\n")
 
@@ -96,22 +103,45 @@ def test_short_marks_quote_the_same_texts_and_occur_in_none(
     later = first.with_tool_results(
         Quotation("you", reply, len(reply)), (), [Quotation("tool", result, len(result))]
     )
-    sent = later.with_short_marks(SECRET)
+    sent = MarkShortener(SECRET).shorten(later)
 
     assert read(sent.text) == read(later.text)
     assert all(mark not in text for mark in SHORT.findall(sent.text) for text in texts)
     assert len(set(SHORT.findall(sent.turns[1].text))) == 1, "one mark for one message"
-    assert sent.turns[:2] == first.with_short_marks(SECRET).turns, "what was sent stays as it is"
-    again = first.with_rejection(Quotation("you", reply, len(reply)), "no").with_short_marks(SECRET)
-    assert again.text.startswith(first.with_short_marks(SECRET).text)
-    assert later.with_short_marks("") == later
+    assert sent.turns[:2] == MarkShortener(SECRET).shorten(first).turns, (
+        "what was sent stays as it is"
+    )
+    again = first.with_rejection(Quotation("you", reply, len(reply)), "no")
+    again = MarkShortener(SECRET).shorten(again)
+    assert again.text.startswith(MarkShortener(SECRET).shorten(first).text)
+    assert MarkShortener("").shorten(later) == later
+
+
+@given(st.lists(st.tuples(forgeries, forgeries), min_size=1, max_size=5), forgeries)
+def test_a_recorded_prompt_begins_with_the_one_before_it(
+    turns: list[tuple[bytes, bytes]], request: bytes
+) -> None:
+    """So the ledger stores a tool loop once; and what is remembered changes no mark."""
+    shared = quote(Quotation("the request", request, len(request)))
+    prompt = build_prompt("You work.", shared, len(shared))
+    remembering, before = MarkShortener(SECRET), b""
+    for reply, result in turns:
+        prompt = prompt.with_tool_results(
+            Quotation("you", reply, len(reply)), (), [Quotation("tool", result, len(result))]
+        )
+        sent = remembering.shorten(prompt)
+        assert sent == MarkShortener(SECRET).shorten(prompt)
+        assert sent.text.startswith(before)
+        before = sent.text
+    other = build_prompt("", quote(Quotation("a", request, len(request))))
+    assert remembering.shorten(other) == MarkShortener(SECRET).shorten(other)
 
 
 def test_only_who_knows_the_secret_can_compute_a_short_mark() -> None:
     """The same texts have other marks in another run, and a mark that a text guesses is unused."""
     text = b"A result."
     prompt = build_prompt("", task_prompt("Do it.", "", [Quotation("a", text, len(text))]))
-    first, second = (prompt.with_short_marks(secret).text for secret in (SECRET, "77" * 16))
+    first, second = (MarkShortener(secret).shorten(prompt).text for secret in (SECRET, "77" * 16))
     assert SHORT.findall(first) != SHORT.findall(second)
 
     every = b"".join(b"%08d " % number for number in range(2000))
@@ -119,7 +149,7 @@ def test_only_who_knows_the_secret_can_compute_a_short_mark() -> None:
     guessing = build_prompt(
         "", task_prompt("Do it.", "", [Quotation("a", every + mark, len(every) + 8)])
     )
-    (drawn,) = SHORT.findall(guessing.with_short_marks(SECRET).text)
+    (drawn,) = SHORT.findall(MarkShortener(SECRET).shorten(guessing).text)
     assert drawn not in every + mark
 
 
@@ -129,7 +159,7 @@ def test_what_tasks_share_begins_alike_unless_its_mark_was_written_by_another() 
 
     def sent(text: bytes) -> PromptMessage:
         whole = request + b"\n\n" + quote(Quotation("a", text, len(text)))
-        return build_prompt("", whole, len(request)).with_short_marks(SECRET).turns[0]
+        return MarkShortener(SECRET).shorten(build_prompt("", whole, len(request))).turns[0]
 
     first, second = sent(b"one"), sent(b"another")
     begun = first.text[: first.shared]
@@ -149,7 +179,7 @@ def test_no_number_of_false_marks_lengthens_the_marks_of_a_quotation(
     lines += [b"--- " + digit * 32 + b" end" for digit in digits if is_closed]
     instruction = b"\n".join([*lines, b"Do it."]).decode()
     quoted = Quotation("a", text, len(text))
-    sent = build_prompt("", task_prompt(instruction, "", [quoted])).with_short_marks(SECRET)
+    sent = MarkShortener(SECRET).shorten(build_prompt("", task_prompt(instruction, "", [quoted])))
 
     mark = sha256(text).hexdigest()[:32].encode()
     assert b"\n--- " + mark not in sent.text
@@ -161,4 +191,4 @@ def test_lines_that_look_like_marks_cost_no_more_than_a_few_looks() -> None:
     false = b"--- " + b"0" * 32 + b" begin: x\n"
     prompt = build_prompt("", false * 20_000)
 
-    assert prompt.with_short_marks(SECRET) == prompt
+    assert MarkShortener(SECRET).shorten(prompt) == prompt

@@ -41,7 +41,7 @@ from forum.runs.claims import ClaimFinder
 from forum.runs.gate_rules import GateRule
 from forum.runs.judging import MAX_READ_BYTES
 from forum.runs.policy import ToolCall
-from forum.runs.prompt import Prompt, Quotation
+from forum.runs.prompt import MarkShortener, Prompt, Quotation
 from forum.runs.run_fold import fold
 from forum.runs.shared_caps import Caller, Limit, limit_name
 from forum.tlog import Hash
@@ -189,6 +189,7 @@ class ModelCaller:
         """What follows from the calls of this strand so far, recorded ones included."""
         self._answered_counts: dict[str, int] = {}
         self._submitter = ""
+        self._marks = MarkShortener(run_input.policy.marks)
         self._open_charges: tuple[BudgetSliceCharge, ...] = ()
         """The charges of the call under way against shared caps; its reply settles them."""
 
@@ -341,7 +342,7 @@ class ModelCaller:
     async def _record_and_call(
         self, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
     ) -> CallResult:
-        prompt = ask.prompt.with_short_marks(self.policy.marks)
+        prompt = self._marks.shorten(ask.prompt)
         ask = replace(ask, prompt=self._mask_prompt(prompt))
         call = ports.ModelCall(
             run=self.run_input.run,

@@ -179,31 +179,6 @@ class Prompt(msgspec.Struct, frozen=True):
             b"Your reply was not usable. Reply again, with nothing but the JSON.",
         )
 
-    def with_short_marks(self, secret: str) -> "Prompt":
-        """Return the prompt with the short marks that follow from a secret; none: as it is.
-
-        The mark of a message, or of what was added to one, is derived from all texts up to its
-        end. So a prompt that goes on keeps the marks that it had, and a provider can reuse what it
-        computed for them. What calls share has a mark of its own for the same reason. An author who
-        has seen it in another call may write it, and then it is derived again.
-        """
-        if not secret:
-            return self
-        marks: dict[bytes, bytes] = {}
-        seen: list[bytes] = []
-        turns = []
-        for place, turn in enumerate(self.turns):
-            shared = turn.text[: turn.shared]
-            shared = _shorten_marks(shared, secret, marks, seen, whole=self.text)
-            grown = (length for where, length in self.grown if where == place)
-            pieces = [
-                _shorten_marks(turn.text[start:end], secret, marks, seen)
-                for start, end in pairwise((turn.shared, *grown, len(turn.text)))
-            ]
-            text = b"".join((shared, *pieces))
-            turns.append(msgspec.structs.replace(turn, text=text, shared=len(shared)))
-        return Prompt(_shorten_marks(self.text, secret, marks, seen), tuple(turns))
-
     def _with_more(self, *parts: bytes) -> "Prompt":
         """Return the prompt with more text at the end of its last message."""
         more = b"\n\n" + b"\n\n".join(parts)
@@ -212,25 +187,105 @@ class Prompt(msgspec.Struct, frozen=True):
         return Prompt(self.text + more, turns, (*self.grown, (len(before), len(last.text))))
 
 
-def _shorten_marks(
-    text: bytes, secret: str, marks: dict[bytes, bytes], seen: list[bytes], whole: bytes = b""
-) -> bytes:
-    """Return a text with short marks around its quotations, which do not occur in `whole` either.
+class MarkShortener:
+    """Replaces the marks of prompts by short ones, which follow from a secret.
 
-    `marks` maps the long marks to short ones, and `seen` holds the texts that were quoted so far;
-    both are added to.
+    The mark of a message, or of what was added to one, is derived from all texts up to its end. So
+    a prompt that goes on keeps the marks that it had: a provider can reuse what it computed for
+    them, and the ledger stores only what is new. What calls share has a mark of its own for the
+    same reason. An author who has seen it in another call may write it, and then it is derived
+    again.
+
+    The last prompt is remembered. Where the next one goes on with it, only what is new is looked
+    at; so a conversation does not cost more with each of its messages.
     """
-    quotations = list(_find_quotations(text))
-    new = [text[start:end] for mark, _, start, end in quotations if mark not in marks]
-    seen += new
-    short = _derive_mark(secret, seen, whole) if new else b""
-    parts, at = [], 0
-    for mark, place, start, end in quotations:
-        name = marks.setdefault(mark, short)
-        after = place + _MARK_CHARS
-        parts += [text[at:place], name, text[after:start], text[start:end], b"\n--- ", name]
-        at = end + len(b"\n--- ") + _MARK_CHARS
-    return b"".join([*parts, text[at:]])
+
+    def __init__(self, secret: str) -> None:
+        """Without a secret, prompts stay as they are."""
+        self._secret, self._last = secret, _ShortenedPrompt()
+
+    def shorten(self, prompt: Prompt) -> Prompt:
+        """Return a prompt with short marks."""
+        if not self._secret:
+            return prompt
+        if not self._last.is_continued_by(prompt):
+            self._last = _ShortenedPrompt()
+        last = self._last
+        for place in range(len(last.turns), len(prompt.turns)):
+            last.sent.append(self._shorten_message(prompt, place))
+        last.short_text += self._shorten_text(prompt.text[len(last.text) :])
+        last.text, last.turns = prompt.text, prompt.turns
+        return Prompt(last.short_text, tuple(last.sent))
+
+    def _shorten_message(self, prompt: Prompt, place: int) -> PromptMessage:
+        message = prompt.turns[place]
+        shared = self._shorten_text(message.text[: message.shared], whole=prompt.text)
+        if message.shared:
+            self._last.shared_marks = list(self._last.marks.values())
+        grown = (length for where, length in prompt.grown if where == place)
+        pieces = [
+            self._shorten_text(message.text[start:end])
+            for start, end in pairwise((message.shared, *grown, len(message.text)))
+        ]
+        if message.who is MessageRole.AGENT:
+            # What its author said as a message is quoted in the text that is recorded.
+            self._shorten_text(quote(Quotation("", message.text, len(message.text))))
+        text = b"".join((shared, *pieces))
+        return msgspec.structs.replace(message, text=text, shared=len(shared))
+
+    def _shorten_text(self, text: bytes, whole: bytes = b"") -> bytes:
+        """Return a text with short marks, which do not occur in `whole` either."""
+        last, quotations = self._last, list(_find_quotations(text))
+        new = [text[start:end] for mark, _, start, end in quotations if mark not in last.marks]
+        for quoted in new:
+            last.digest.update(sha256(quoted).digest())
+        last.quoted += new
+        short = self._derive_mark(whole) if new else b""
+        parts, at = [], 0
+        for mark, place, start, end in quotations:
+            name = last.marks.setdefault(mark, short)
+            after = place + _MARK_CHARS
+            parts += [text[at:place], name, text[after:start], text[start:end], b"\n--- ", name]
+            at = end + len(b"\n--- ") + _MARK_CHARS
+        return b"".join([*parts, text[at:]])
+
+    def _derive_mark(self, whole: bytes) -> bytes:
+        """Return digits that follow from the secret and all texts, and occur in none of them."""
+        digest = self._last.digest.digest()
+        number = 0
+        while True:
+            message = digest + number.to_bytes(8)
+            drawn = hmac.digest(bytes.fromhex(self._secret), message, "sha256")
+            mark = f"{int.from_bytes(drawn) % 10**_SHORT_DIGITS:0{_SHORT_DIGITS}d}".encode()
+            if not any(mark in text for text in (*self._last.quoted, whole)):
+                return mark
+            number += 1
+
+
+class _ShortenedPrompt:
+    """A prompt as it was given, and what it became."""
+
+    def __init__(self) -> None:
+        self.text = self.short_text = b""
+        self.turns: tuple[PromptMessage, ...] = ()
+        self.sent: list[PromptMessage] = []
+        self.marks: dict[bytes, bytes] = {}
+        """The short mark for each long one."""
+        self.quoted: list[bytes] = []
+        """All texts that were quoted so far."""
+        self.digest = sha256()
+        """Of the digests of these texts."""
+        self.shared_marks: list[bytes] = []
+        """Of what calls share: they may not occur later either."""
+
+    def is_continued_by(self, prompt: Prompt) -> bool:
+        """Return whether a prompt adds messages to this one."""
+        if prompt.turns[: len(self.turns)] != self.turns or not prompt.text.startswith(self.text):
+            return False
+        added = prompt.text[len(self.text) :]
+        # A mark stands at the beginning of a line, and so does what was added.
+        begins_line = not added or added.startswith(b"\n")
+        return begins_line and not any(mark in added for mark in self.shared_marks)
 
 
 def _find_quotations(text: bytes) -> Iterator[tuple[bytes, int, int, int]]:
@@ -271,18 +326,6 @@ def _pair_marks(text: bytes) -> list[tuple[bytes, int, int, int]]:
 def remove_marks(text: bytes) -> bytes:
     """Return a prompt without its short marks, for a comparison of runs with other secrets."""
     return _SHORT_MARK.sub(rb"--- \1", text)
-
-
-def _derive_mark(secret: str, texts: Sequence[bytes], whole: bytes) -> bytes:
-    """Return digits that follow from a secret and texts, and occur neither there nor in `whole`."""
-    digest = sha256(b"".join(sha256(text).digest() for text in texts)).digest()
-    number = 0
-    while True:
-        drawn = hmac.digest(bytes.fromhex(secret), digest + number.to_bytes(8), "sha256")
-        mark = f"{int.from_bytes(drawn) % 10**_SHORT_DIGITS:0{_SHORT_DIGITS}d}".encode()
-        if not any(mark in text for text in (*texts, whole)):
-            return mark
-        number += 1
 
 
 def build_prompt(briefing: str, text: bytes, shared: int = 0) -> Prompt:
