@@ -198,8 +198,9 @@ def _print_reads() -> None:
         self.row_factory = count
 
     async def told(self: HttpModel, call: ModelCall) -> Any:  # noqa: ANN401
-        print(read, flush=True)
-        HttpModel.reply = reply  # type: ignore[method-assign]
+        if HttpModel.reply is told:
+            HttpModel.reply = reply  # type: ignore[method-assign]
+            print(read, flush=True)
         return await reply(self, call)
 
     SharedConnection.__init__ = counted  # type: ignore[method-assign]
