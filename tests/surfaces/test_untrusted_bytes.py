@@ -14,8 +14,8 @@ from time import monotonic
 
 import pytest
 
+from forum.features.gateway import call_reader
 from forum.features.gateway import http as gateway
-from forum.features.gateway import request_reader
 from forum.features.telemetry import decoding
 from forum.limits import admission, json_values, off_loop, worker_processes
 from forum.limits.shares import divide
@@ -130,7 +130,7 @@ def test_the_page_of_limits_has_the_numbers_of_the_code() -> None:
     assert f"{admission.MAX_CALL_BYTES // mib} MiB" in row("body of a model call")
     assert f"{decoding.MAX_BODY_BYTES // mib} MiB" in row("OpenTelemetry")
     assert f"{json_values.MAX_LARGE_BODY_VALUES:,};" in row("values")
-    assert f"{request_reader.MAX_CALL_VALUES:,} in a model call" in row("values")
+    assert f"{call_reader.MAX_CALL_VALUES:,} in a model call" in row("values")
     assert f"{admission.BODY_TIMEOUT_S:.0f} s" in row("time for a body")
     assert f"{worker_processes.MAX_CPU_S} s" in row("time to read")
     assert f"{worker_processes.MAX_MEMORY_BYTES // mib} MiB" in row("time to read")

@@ -121,6 +121,10 @@ def harness(
                 ApiProvider.ANTHROPIC, upstream,
                 (b"x-api-key", PROVIDER_KEY.encode()) if with_key else None,
             ),
+            ProviderAddress(
+                ApiProvider.GEMINI, upstream,
+                (b"x-goog-api-key", PROVIDER_KEY.encode()) if with_key else None,
+            ),
         )  # fmt: skip
         relay = Relay(addresses, PriceBook({}), now)
         file = forum.log.open_calls_file()

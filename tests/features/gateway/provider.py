@@ -1,4 +1,4 @@
-"""A local provider that speaks OpenAI's and Anthropic's APIs, keeps a log, and can fail at random.
+"""A local provider of three APIs that keeps a log, and can fail at random.
 
 Run as `python -m tests.features.gateway.provider PORT LOG [SEED]`: it appends one JSON line to LOG
 for each request that reaches it, before it answers, and one for each bill.  With a seed it fails at
@@ -55,7 +55,7 @@ class LocalProvider:
         is_form = headers.get("content-type", "").startswith("multipart/")
         path, request = scope["path"], json.loads(b"{}" if is_form else body or b"{}")
         self.requests.append({"path": path, "headers": headers, "body": body, "scope": scope})
-        self._write({"event": "request", "path": path, "model": request.get("model", "")})
+        self._write({"event": "request", "path": path, "model": _model_of(path, request)})
         if scope["method"] != "POST":
             await _reply(send, 200, {"object": "list", "data": []})
             return
@@ -69,22 +69,18 @@ class LocalProvider:
         if self._random:
             await asyncio.sleep(self._random.random() * 0.02)
         await asyncio.sleep(self.delay)
-        request["model"] = self.answering_model or request.get("model")
+        request["model"] = self.answering_model or _model_of(path, request)
         send = self._with_extras(send, headers)
         await self._answer(path, request, len(body), send, cut=self.always_cut or fate < 0.2)
 
     async def _answer(
         self, path: str, request: dict[str, Any], size: int, send: Send, *, cut: bool
     ) -> None:
-        limit = next(
-            (request[name] for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")
-             if request.get(name)),
-            OUTPUT_TOKENS,
-        )  # fmt: skip
         read = max(1, size // 8)
-        written = min(int(limit), OUTPUT_TOKENS)
-        if path.endswith("embeddings"):
-            written = 0
+        written = 0 if "mbed" in path else min(_limit_of(request), OUTPUT_TOKENS)
+        if "ount" in path.rpartition("/")[2]:
+            await _reply(send, 200, {"input_tokens": read, "totalTokens": read})
+            return
         # Billed from here on, whether the reply arrives or not.
         self._write({"event": "bill", "model": request.get("model"), "in": read, "out": written})
         if path.endswith("/chat/completions"):
@@ -93,6 +89,8 @@ class LocalProvider:
                 usage = {"prompt_tokens": read, "completion_tokens": written,
                          "cost": float(self.stated_cost["usage"])}  # fmt: skip
             await _chat(request, read, written, send, cut=cut, usage=usage)
+        elif path.endswith(("enerateContent", "mbedContents")):
+            await _gemini(path, request, read, written, send, cut=cut)
         elif path.endswith("/responses"):
             await _responses(request, read, written, send, cut=cut)
         elif path.endswith("/messages"):
@@ -102,14 +100,12 @@ class LocalProvider:
             data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
             await _reply(send, 200, {"object": "list", "data": data, "usage": usage,
                                      "model": request.get("model")})  # fmt: skip
-        elif path.endswith("/count_tokens"):
-            await _reply(send, 200, {"input_tokens": read})
         else:
             await _reply(send, 404, {"error": {"message": "no such path"}})
 
     def _with_extras(self, send: Send, received: dict[str, str]) -> Send:
         """Return a way to send that adds a cost, or echoes the credential of the request."""
-        shown = received.get("authorization", "")
+        shown = received.get("authorization") or received.get("x-goog-api-key", "")
 
         async def add(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -153,6 +149,18 @@ async def _stream(send: Send, events: list[bytes], *, cut: bool) -> None:
         await asyncio.sleep(0)
     if not cut:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _model_of(path: str, request: dict[str, Any]) -> str:
+    """Return the model of a request, which Gemini has in the path."""
+    _, of_gemini, model = path.partition("/models/")
+    return model.partition(":")[0] if of_gemini else request.get("model", "")
+
+
+def _limit_of(request: dict[str, Any]) -> int:
+    members = {**request, **(request.get("generationConfig") or {})}
+    names = ("max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens")
+    return next((int(members[name]) for name in names if members.get(name)), OUTPUT_TOKENS)
 
 
 def _has_tool(request: dict[str, Any]) -> bool:
@@ -237,6 +245,35 @@ async def _responses(
         + _data({"type": "response.completed", "sequence_number": 1, "response": reply}),
     ]
     await _stream(send, events, cut=cut)
+
+
+async def _gemini(
+    path: str, request: dict[str, Any], read: int, written: int, send: Send, *, cut: bool
+) -> None:
+    thought = written // 4
+    usage: dict[str, Any] = {"promptTokenCount": read, "totalTokenCount": read + written}
+    base: dict[str, Any] = {"modelVersion": request["model"], "responseId": "r"}
+    if path.endswith("mbedContents"):
+        vectors = [{"values": [0.5, 0.25]} for _ in request["requests"]]
+        await _reply(send, 200, {"embeddings": vectors, "usageMetadata": usage}, cut=cut)
+        return
+    usage |= {"thoughtsTokenCount": thought}
+    parts: list[dict[str, Any]] = [{"text": WORD}] * min(written, STREAMED_WORDS)
+    if _has_tool(request):
+        parts = [{"functionCall": {"name": "look_up", "args": {"city": "Oslo"}}}]
+    last = {**base, "usageMetadata": {**usage, "candidatesTokenCount": written - thought}}
+    done = {"finishReason": "STOP", "index": 0}
+    if "stream" not in path:
+        content = {"role": "model", "parts": parts}
+        await _reply(send, 200, {**last, "candidates": [{"content": content, **done}]}, cut=cut)
+        return
+    events = [
+        {**base, "candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}],
+         "usageMetadata": usage}
+        for part in parts
+    ]  # fmt: skip
+    ended = {**last, "candidates": [{"content": {"role": "model", "parts": []}, **done}]}
+    await _stream(send, [_data(event) for event in [*events, ended]], cut=cut)
 
 
 async def _messages(

@@ -42,6 +42,7 @@ CLIENTS = {
         ("langgraph", "langchain-openai", "langchain-anthropic"), "langgraph_agent.py", 2
     ),
     "openai-agents": RealClient(("openai-agents",), "openai_agents.py", 1),
+    "google-genai": RealClient(("google-genai",), "google_genai_sdk.py", 6),
     "openai-node": RealClient(("openai",), "openai_node.mjs", 5),
     "anthropic-node": RealClient(("@anthropic-ai/sdk",), "anthropic_node.mjs", 3),
     "vercel-ai": RealClient(("ai", "@ai-sdk/openai"), "vercel_ai.mjs", 3),

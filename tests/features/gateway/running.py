@@ -58,6 +58,8 @@ def provider_variables(url: str) -> dict[str, str]:
         "OPENAI_API_KEY": "sk-local-openai",
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "sk-local-anthropic",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": "sk-local-gemini",
     }
 
 

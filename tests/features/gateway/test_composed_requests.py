@@ -33,7 +33,7 @@ BODY = {"model": "gpt-4o-mini", "messages": [], "max_tokens": 5}
 # What proxies before providers obey: the address, the model, the key, the price.
 STEERING_HEADERS = [
     "x-portkey-provider", "x-portkey-custom-host", "x-portkey-config", "X-Portkey-Config",
-    "x_portkey_config", "x-litellm-tags", "x-model", "helicone-target-url", "x-goog-api-key",
+    "x_portkey_config", "x-litellm-tags", "x-model", "helicone-target-url", "x-goog-user-project",
     "x-http-method-override", "x-original-url", "x-rewrite-url", "openrouter-provider",
     "anthropic-fallback", "openai-beta-x", "x-stainless", "content-location",
 ]  # fmt: skip
@@ -203,6 +203,11 @@ KNOWN_CALLS = {
     ("openai", "POST", "/chat/completions"), ("openai", "POST", "/responses"),
     ("openai", "POST", "/embeddings"), ("openai", "POST", "/responses/input_tokens"),
     ("anthropic", "POST", "/v1/messages"), ("anthropic", "POST", "/v1/messages/count_tokens"),
+    ("gemini", "POST", "/v1beta/models/gemini-2.5-pro:generateContent"),
+    ("gemini", "POST", "/v1/models/gemini-2.5-pro:streamGenerateContent"),
+    ("gemini", "POST", "/v1alpha/models/gemini-2.5-pro:countTokens"),
+    ("gemini", "POST", "/v1beta/models/m:embedContent"),
+    ("gemini", "POST", "/v1beta/models/m:batchEmbedContents"),
 }  # fmt: skip
 A_SEGMENT = st.sampled_from(
     ["v1", "chat", "completions", "models", "files", "responses", "messages", "batches", "gpt-4o"]
@@ -221,9 +226,10 @@ def test_a_path_is_listed_or_refused_by_name(
 ) -> None:
     """Whatever a provider will serve one day under another path needs the operator's word."""
     path = "/" + "/".join(segments)
-    models = {"openai": "/models", "anthropic": "/v1/models"}[provider]
-    is_model = path == models or (path.startswith(f"{models}/") and path.count("/") == 1
-                                  + models.count("/"))  # fmt: skip
+    models = {"openai": ("",), "anthropic": ("/v1",), "gemini": ("/v1", "/v1alpha", "/v1beta")}
+    begun = {f"{version}/models" for version in models[provider]}
+    is_model = path in begun or path.rpartition("/")[0] in begun
+    is_model &= provider != "gemini" or ":" not in path
     listed = (provider.value, method, path) in KNOWN_CALLS or (
         method in ("GET", "HEAD") and is_model
     )

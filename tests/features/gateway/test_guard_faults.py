@@ -11,6 +11,7 @@ from tests.features.gateway.test_relay import CENT, dollars
 
 RULE_MODULES = (
     "forum.features.gateway.call_plan",
+    "forum.features.gateway.call_reader",
     "forum.features.gateway.relay",
     "forum.features.gateway.relayed_run",
     "forum.features.gateway.request_reader",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from forum.features.gateway.call_reader import MAX_CALL_VALUES
 from forum.features.gateway.relayed_run import RunLimits
-from forum.features.gateway.request_reader import MAX_CALL_VALUES
 from forum.features.gateway.routes import is_plain_path
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, Amount

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from forum.errors import UnknownPrice
-from forum.features.gateway.composed_body import set_member
+from forum.features.gateway.composed_body import set_inner_member, set_member
 from forum.features.gateway.refusals import CallRefused, RefusalReason
 from forum.features.gateway.relayed_run import RelayedRun
 from forum.features.gateway.request_reader import ReadRequest
@@ -128,7 +128,7 @@ def plan_call(  # noqa: PLR0913  three have names
     """
     if route.operation is ApiOperation.FREE:
         return CallPlan(request, request.body, Amount())
-    embeds = route.operation is ApiOperation.EMBEDDINGS
+    embeds = route.operation.embeds
     price = FREE_PRICE if free else prices.find(request.model, url=url, embeds=embeds)
     if route.operation is ApiOperation.UNKNOWN:
         unbounded = replace(request, unpriced=(route.path,))
@@ -238,7 +238,7 @@ def _bound_output(bounds: _Bounds) -> CallPlan:
         if names.isdisjoint({"previous_response_id", "conversation", "item_reference"}):
             raise _unpriced(run, "previous_response_id", "stored input has no bounded price here")
     limit = request.output_limit
-    if route.operation is ApiOperation.EMBEDDINGS:
+    if route.operation.embeds:
         limit = 0
     is_unbounded = bounds.price is FREE_PRICE and not is_limited(run.limits.cap.tokens)
     if limit is not None or not run.caps_tokens or is_unbounded:
@@ -265,7 +265,7 @@ def _set_limit(bounds: _Bounds) -> CallPlan:
     name = _limit_member(bounds)
     return CallPlan(
         request=bounds.request,
-        body=set_member(bounds.request.body, name, limit),
+        body=set_inner_member(bounds.request.body, name.split("."), limit),
         amount=bounds.amount(limit),
         price=bounds.price,
         altered=(name,),
@@ -277,6 +277,8 @@ def _limit_member(bounds: _Bounds) -> str:
     match bounds.route.operation:
         case ApiOperation.RESPONSES:
             return "max_output_tokens"
+        case ApiOperation.GENERATE:
+            return "generationConfig.maxOutputTokens"
         case ApiOperation.CHAT if (
             bounds.price is not None and bounds.price.provider in _NEWER_LIMIT_PROVIDERS
         ):

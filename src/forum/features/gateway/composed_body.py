@@ -10,6 +10,7 @@ All of it are pure functions of bytes, so that they can run in another thread or
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -76,6 +77,16 @@ def compose_body(body: bytes) -> ComposedBody:
         why = f"a number in it has more than {_MAX_DIGITS} digits" if is_long else str(error)
         raise refuse_body(why) from None
     return ComposedBody(data, value)
+
+
+def set_inner_member(data: bytes, names: Sequence[str], value: object) -> bytes:
+    """Do the same as `set_member` within objects, each of which is added if there is none."""
+    name, *inner = names
+    if not inner:
+        return set_member(data, name, value)
+    found = bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get(name, b"null"))
+    changed = set_inner_member(b"{}" if found == b"null" else found, inner, value)
+    return set_member(data, name, msgspec.Raw(changed))
 
 
 def set_member(data: bytes, name: str, value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""The model gateway on a server: `/gateway/openai/v1` and `/gateway/anthropic`.
+"""The model gateway on a server, below `/gateway/`: a prefix for each provider.
 
 Clients show an API key of scope `report`, on loopback too, in place of a provider's key.  Calls
 belong to the run that the header `Forum-Run` names, else to that of the trace in `traceparent`,
@@ -30,6 +30,7 @@ from forum.features.gateway.relay import GatewayRequest, Relay, refuse_upgrade, 
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
 from forum.features.gateway.reservations import CallsInFlight
 from forum.features.gateway.routes import ApiProvider
+from forum.features.gateway.sent_parts import bare_credential, find_credentials
 from forum.features.gateway.settings import GatewaySettings, read_gateway_settings
 from forum.ledger.kinds import Outcome, Scope
 from forum.limits.admission import MAX_CALL_BYTES
@@ -50,6 +51,7 @@ T = TypeVar("T")
 PREFIXES = {
     ApiProvider.OPENAI: "/gateway/openai/v1",
     ApiProvider.ANTHROPIC: "/gateway/anthropic",
+    ApiProvider.GEMINI: "/gateway/gemini",
 }
 _METHODS = ("GET", "POST", "DELETE")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
@@ -252,8 +254,8 @@ class _RelayedResponse(LateResponse):
             await send(message)
 
         path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        shown = self._context.request.headers
-        key = shown.get("authorization", "").partition(" ")[2] or shown.get("x-api-key", "")
+        shown = find_credentials(self._provider, scope["headers"], b"")
+        key = bare_credential(shown[0][1]) if shown else b""
         request = GatewayRequest(
             scope=scope,
             receive=replay_body(self._context.raw, receive),
@@ -261,7 +263,7 @@ class _RelayedResponse(LateResponse):
             provider=self._provider,
             # A prefix that is written with escapes is no prefix: such a path is refused.
             path=path.removeprefix(self._prefix) if path.startswith(self._prefix) else "",
-            token=key.strip().encode("latin-1"),
+            token=key,
         )
         if await refuse_upgrade(request):
             return

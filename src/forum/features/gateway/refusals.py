@@ -53,6 +53,15 @@ _ANTHROPIC_TYPES = {
     502: "api_error",
     504: "timeout_error",
 }
+_GEMINI_STATES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    402: "FAILED_PRECONDITION",
+    403: "PERMISSION_DENIED",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 _OPENAI_TYPES = {402: "insufficient_quota", 502: "server_error", 504: "server_error"}
 JSON_HEADERS = ((b"content-type", b"application/json"),)
 NO_RETRY_HEADER = (b"x-should-retry", b"false")
@@ -83,6 +92,13 @@ def error_body(provider: ApiProvider, status: int, code: str, message: str) -> b
         kind = _ANTHROPIC_TYPES.get(status, "api_error")
         error = {"type": kind, "message": message, "code": code}
         return msgspec.json.encode({"type": "error", "error": error})
+    if provider is ApiProvider.GEMINI:
+        reason = {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code, "domain": "forum"
+        }  # fmt: skip
+        state = _GEMINI_STATES.get(status, "INTERNAL")
+        found = {"code": status, "message": message, "status": state, "details": [reason]}
+        return msgspec.json.encode({"error": found})
     kind = _OPENAI_TYPES.get(status, "invalid_request_error")
     members = {"message": message, "type": kind, "param": None, "code": code}
     return msgspec.json.encode({"error": members})

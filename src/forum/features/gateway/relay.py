@@ -21,9 +21,10 @@ from starlette.types import Message, Receive, Scope, Send
 from forum import errors
 from forum.features.gateway import refusals, reply_reader, routes, sent_parts, upstream
 from forum.features.gateway.call_plan import CallPlan, PriceBook, plan_call
+from forum.features.gateway.call_reader import read_call_by_size, read_model
 from forum.features.gateway.composed_body import JSON_TYPE, check_media
 from forum.features.gateway.relayed_run import RelayedRun
-from forum.features.gateway.request_reader import ReadRequest, read_call_by_size, read_model
+from forum.features.gateway.request_reader import ReadRequest
 from forum.features.gateway.reservations import OpenCall
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
@@ -41,7 +42,6 @@ LEFT_SECONDS: Final = 120.0
 MAX_CONNECTIONS: Final = 512
 # After these the provider may have made the call: a proxy before it gave up, not the model.
 _BILLED_STATUSES: Final = frozenset({408, 409, 499, 502, 504, *range(520, 528)})
-_CREDENTIAL_HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _MIN_CREDENTIAL_BYTES: Final = 8
 _COST_HEADER: Final = "x-litellm-response-cost"
 _HIDDEN: Final = b"[credential of the client]"
@@ -69,13 +69,19 @@ class GatewayRequest:
         """The HTTP method."""
         return str(self.scope["method"])
 
+    @property
+    def credentials(self) -> list[tuple[bytes, bytes]]:
+        """The credentials that the client shows, as headers."""
+        return sent_parts.find_credentials(
+            self.provider, self.scope["headers"], self.scope.get("query_string", b"")
+        )
+
     def hide_credential(self, content: bytes) -> bytes:
         """Return content without the client's own credential, which a provider may echo."""
-        for name, value in self.scope["headers"]:
-            if name.lower() in _CREDENTIAL_HEADERS:
-                secret = bytes(value).strip().split()[-1:] or [b""]
-                if len(secret[0]) >= _MIN_CREDENTIAL_BYTES:
-                    content = content.replace(secret[0], _HIDDEN)
+        for _, value in self.credentials:
+            secret = sent_parts.bare_credential(value)
+            if len(secret) >= _MIN_CREDENTIAL_BYTES:
+                content = content.replace(secret, _HIDDEN)
         return content
 
     def header(self, name: bytes) -> str:
@@ -257,7 +263,7 @@ class _Exchange:
             # The operator has allowed the path, whose bodies nobody checks: a file, for example.
             self.media_type = request.header(b"content-type")
             return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
-        return await read_call_by_size(self.route.operation, body)
+        return await read_call_by_size(self.route, body)
 
     def digest(self, read: ReadRequest) -> bytes:
         """Return a digest that is equal for the very same request."""
@@ -305,9 +311,10 @@ class _Exchange:
         """Record a refusal, then answer with it."""
         received_as = partial(self._request_body, body, self.request.header(b"content-type"))
         kept, cut = await run_by_size(len(body), received_as)
-        model = ""
-        with suppress(errors.BodyTooExpensive, errors.WorkerLost):
-            model = await read_by_size(read_model, body, None)
+        model = self.route.model
+        if not model:
+            with suppress(errors.BodyTooExpensive, errors.WorkerLost):
+                model = await read_by_size(read_model, body, None)
         facts = report_kinds.ReportStepFacts(
             op=report_kinds.Operation.MODEL,
             name=self._label(model),
@@ -551,7 +558,7 @@ class _Exchange:
     ) -> httpx2.Request:
         url = address.url + self.route.path + sent_parts.encode_query(self.query)
         headers = upstream.request_headers(
-            self.headers, self.request.scope["headers"], address, self.request.token
+            self.headers, self.request.credentials, address, self.request.token
         )
         if plan.body:
             headers.append((b"content-type", self.media_type.encode("latin-1")))

@@ -52,6 +52,25 @@ class _ReportedUsage(msgspec.Struct):
     cost_details: Any = None
 
 
+class _GeminiUsage(msgspec.Struct, rename="camel"):
+    """The usage of Gemini, where a count of 0 is left out."""
+
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    tool_use_prompt_token_count: int = 0
+    cached_content_token_count: int = 0
+    total_token_count: int | None = None
+    prompt_tokens_details: list["_ModalityCount"] = []
+    candidates_tokens_details: list["_ModalityCount"] = []
+    service_tier: str | None = None
+
+
+class _ModalityCount(msgspec.Struct, rename="camel"):
+    modality: str = ""
+    token_count: int = 0
+
+
 class _FunctionName(msgspec.Struct):
     name: str | None = None
 
@@ -75,6 +94,23 @@ class _OutputItem(msgspec.Struct):
     name: str | None = None
 
 
+class _GeminiPart(msgspec.Struct, rename="camel"):
+    function_call: _FunctionName | None = None
+
+
+class _GeminiContent(msgspec.Struct):
+    parts: list[_GeminiPart] = []
+
+
+class _GeminiCandidate(msgspec.Struct, rename="camel"):
+    content: _GeminiContent | None = None
+    finish_reason: str | None = None
+
+
+class _PromptFeedback(msgspec.Struct, rename="camel"):
+    block_reason: str | None = None
+
+
 class _ReplyPart(msgspec.Struct):
     """A whole reply, or one event of a stream, of any of the APIs."""
 
@@ -89,9 +125,14 @@ class _ReplyPart(msgspec.Struct):
     response: "_ReplyPart | None" = None
     service_tier: str | None = None
     error: msgspec.Raw | None = None
+    gemini_model: str | None = msgspec.field(default=None, name="modelVersion")
+    gemini_usage: _GeminiUsage | None = msgspec.field(default=None, name="usageMetadata")
+    candidates: list[_GeminiCandidate] | None = None
+    prompt_feedback: _PromptFeedback | None = msgspec.field(default=None, name="promptFeedback")
 
 
 _decoder = msgspec.json.Decoder(_ReplyPart)
+_list_decoder = msgspec.json.Decoder(list[_ReplyPart])
 _FINAL_RESPONSES = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _TOOL_ITEMS = frozenset({"function_call", "custom_tool_call", "tool_use", "mcp_call"})
 
@@ -105,6 +146,7 @@ class ReplyReader:
         self._body = bytearray()
         self._usage: _ReportedUsage | None = None
         self._is_final = False
+        self._has_finish_reason = False
         self._has_output_usage = False
         self._tier = ""
         self.model = ""
@@ -129,15 +171,18 @@ class ReplyReader:
             self._unreadable = True
 
     def finish(self) -> None:
-        """Read a reply that is not streamed, once it is whole."""
+        """Read what can be read only of a reply that is whole."""
         if self._events is None and not self._unreadable:
-            part = _decode(bytes(self._body))
+            parts = _decode_all(bytes(self._body))
             self._body.clear()
-            if part is None:
-                self._unreadable = True
-                return
-            self._is_final = True
-            self._read_part(part)
+            self._unreadable = parts is None
+            for part in parts or ():
+                self._read_part(part)
+            # Gemini sends a stream as one list of parts to clients that do not ask for events.
+            self._is_final = parts is not None and len(parts) == 1
+        if self._operation is ApiOperation.GENERATE:
+            # Each choice ends by itself, so that none is missing only where the stream ends too.
+            self._is_final |= self._has_finish_reason
 
     @property
     def tokens(self) -> tuple[BilledTokens, int] | None:
@@ -210,7 +255,12 @@ class ReplyReader:
         if part.type == "error" or part.error not in (None, b"null"):
             self.has_error = True
         self._tier = part.service_tier or self._tier
-        self.model = part.model or self.model
+        self.model = part.model or part.gemini_model or self.model
+        if part.prompt_feedback is not None:
+            self._has_finish_reason |= bool(part.prompt_feedback.block_reason)
+        self._has_finish_reason |= any(each.finish_reason for each in part.candidates or ())
+        if part.gemini_usage is not None:
+            part.usage = _read_gemini_usage(part.gemini_usage)
         for inner in (part.message, part.response):
             if not isinstance(inner, _ReplyPart):
                 continue
@@ -232,6 +282,37 @@ def _decode(data: bytes) -> _ReplyPart | None:
         return None
 
 
+def _decode_all(data: bytes) -> list[_ReplyPart] | None:
+    """Return the parts of a whole reply, which may be a list of them; None if it is unreadable."""
+    if data.lstrip()[:1] != b"[":
+        part = _decode(data)
+        return None if part is None else [part]
+    try:
+        return _list_decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def _read_gemini_usage(usage: _GeminiUsage) -> _ReportedUsage:
+    """Return a usage in the form of the others."""
+    read = usage.prompt_token_count
+    counts = (usage.candidates_token_count, usage.thoughts_token_count)
+    written = [count for count in counts if count is not None]
+    # What is not text costs more, in the output always and in the input as sound.
+    heard = sum(c.token_count for c in usage.prompt_tokens_details if c.modality == "AUDIO")
+    shown = sum(c.token_count for c in usage.candidates_tokens_details if c.modality != "TEXT")
+    return _ReportedUsage(
+        prompt_tokens=None if read is None else read + usage.tool_use_prompt_token_count,
+        completion_tokens=sum(written) if written else None,
+        total_tokens=usage.total_token_count,
+        prompt_tokens_details=_TokenDetails(
+            cached_tokens=usage.cached_content_token_count, audio_tokens=heard
+        ),
+        completion_tokens_details=_TokenDetails(audio_tokens=shown),
+        service_tier=usage.service_tier.lower() if usage.service_tier else None,
+    )
+
+
 def _merge_usage(before: _ReportedUsage | None, later: _ReportedUsage) -> _ReportedUsage:
     """Return a usage that takes from the later one what it tells: counts are cumulative."""
     if before is None:
@@ -242,13 +323,21 @@ def _merge_usage(before: _ReportedUsage | None, later: _ReportedUsage) -> _Repor
     return later
 
 
-def _tool_names(part: _ReplyPart) -> Iterator[str]:
+def _chat_functions(part: _ReplyPart) -> Iterator[_FunctionName | None]:
     for choice in part.choices or ():
         for piece in filter(None, (choice.delta, choice.message)):
-            for call in piece.tool_calls or ():
-                function = call.function or call.custom
-                if function is not None and function.name:
-                    yield function.name
+            yield from (call.function or call.custom for call in piece.tool_calls or ())
+
+
+def _gemini_functions(part: _ReplyPart) -> Iterator[_FunctionName | None]:
+    for candidate in part.candidates or ():
+        if candidate.content is not None:
+            yield from (piece.function_call for piece in candidate.content.parts)
+
+
+def _tool_names(part: _ReplyPart) -> Iterator[str]:
+    functions = (*_chat_functions(part), *_gemini_functions(part))
+    yield from (function.name for function in functions if function and function.name)
     items: list[_OutputItem] = list(part.output or ())
     if isinstance(part.content, list):
         items += part.content

@@ -15,27 +15,20 @@ bound one reading, and the provider bill the other.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
-import msgspec
-
-from forum.errors import BodyTooExpensive
 from forum.features.gateway.composed_body import ComposedBody, compose_body, refuse_body
-from forum.features.gateway.refusals import CallRefused, RefusalReason
+from forum.features.gateway.refusals import CallRefused
 from forum.features.gateway.routes import ApiOperation
-from forum.limits.json_values import has_more_values
-from forum.limits.off_loop import MAX_THREAD_BYTES, read_by_size
 from forum.models.token_bounds import count_normalized_bytes
 from forum.runs.strict_json import MAX_NAME_CHARS, check_names, show_name
 
-MAX_CALL_VALUES: Final = 500_000
-"""Values in a large call: 300,000 tokens of an embedding are as many."""
-_CALL_OVERHEAD, _TOOL_OVERHEAD = 256, 1024
-_FORM_OVERHEAD = 1024
+CALL_OVERHEAD, TOOL_OVERHEAD = 256, 1024
+FORM_OVERHEAD = 1024
 """Allowance for tokens that a provider adds: roles and separators, each tool, a schema."""
 _IMAGE_TOKENS = {ApiOperation.MESSAGES: 8_000}
-_MAX_IMAGE_TOKENS = 50_000
+MAX_IMAGE_TOKENS = 50_000
 """The most that an image costs with any listed model: the small ones bill many tokens a tile."""
 _MAX_CHOICES = 128
 _MAX_LIMIT = 1 << 40
@@ -181,8 +174,9 @@ _BILLED_NAME = re.compile(
 )
 """Names of and inside of an unknown member that may stand for more than text: what a server looks
 up, shows to the model, or runs."""
-_EXTRA_BILLED_MODELS = re.compile(
-    r"search|deep-research|sonar|audio|realtime|transcribe|tts|image", re.IGNORECASE
+EXTRA_BILLED_MODELS = re.compile(
+    r"search|deep-research|sonar|audio|realtime|transcribe|tts|image|banana|-live|omni-(?!mod)",
+    re.IGNORECASE,
 )
 """Names of models that bill searches, requests, sounds or pictures beside their tokens."""
 _IMAGE_DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
@@ -213,56 +207,6 @@ class ReadRequest:
     """Why the request is refused under a cap; empty if its price is bounded."""
 
 
-class CallReading(msgspec.Struct, frozen=True):
-    """What a body says, or why it is refused; it may pass between processes."""
-
-    request: ReadRequest | None = None
-    refused_for: RefusalReason = RefusalReason.MALFORMED
-    why: str = ""
-
-
-async def read_call_by_size(operation: ApiOperation, body: bytes) -> ReadRequest:
-    """Do the same as `read_call`, for a large body in another process.  Raises `WorkerLost` too."""
-    try:
-        reading = await read_by_size(read_apart, body, operation)
-    except BodyTooExpensive as error:
-        raise refuse_body(str(error)) from None
-    if reading.request is None:
-        raise CallRefused(reading.refused_for, reading.why)
-    return reading.request
-
-
-def read_apart(body: bytes, operation: ApiOperation) -> CallReading:
-    """Return what `read_call` returns, or its refusal, as a value."""
-    if len(body) > MAX_THREAD_BYTES and has_more_values(body, MAX_CALL_VALUES):
-        return CallReading(why=f"the body has more than {MAX_CALL_VALUES} values.")
-    try:
-        return CallReading(read_call(operation, body))
-    except CallRefused as refusal:
-        return CallReading(refused_for=refusal.reason, why=refusal.message)
-
-
-def read_model(body: bytes, _: None) -> str:
-    """Return the model of any request, for the record; never fails."""
-    return read_loosely(body).model
-
-
-def read_call(operation: ApiOperation, body: bytes) -> ReadRequest:
-    """Read the JSON of a request, as it is sent, and what bounds its price.
-
-    Raises `CallRefused` for JSON that two programs could read in two ways.  A request whose price
-    cannot be bounded says why in `doubt`.
-    """
-    composed = compose_body(body)
-    loose = _read_composed(composed)
-    if operation in (ApiOperation.FREE, ApiOperation.UNKNOWN):
-        return loose
-    try:
-        return bound_request(operation, composed)
-    except CallRefused as refusal:
-        return replace(loose, doubt=refusal.message)
-
-
 def read_request(operation: ApiOperation, body: bytes) -> ReadRequest:
     """Read a request whose price must be bounded.  Raises `CallRefused`."""
     return bound_request(operation, compose_body(body))
@@ -272,7 +216,7 @@ def bound_request(operation: ApiOperation, composed: ComposedBody) -> ReadReques
     """Return what bounds the price of a request.  Raises `CallRefused` if nothing does."""
     request = composed.value
     if not isinstance(request, dict) or not isinstance(request.get("model"), str):
-        raise _malformed("it is no JSON object with a model")
+        raise refuse_unbounded("it is no JSON object with a model")
     _check_model(request["model"])
     _check_names(request)
     for name in _OPTION_MEMBERS:
@@ -282,20 +226,20 @@ def bound_request(operation: ApiOperation, composed: ComposedBody) -> ReadReques
     parts.count(request)
     unpriced = [*map(show_name, _unpriced_members(operation, request))]
     unpriced += map(show_name, parts.unpriced)
-    if _EXTRA_BILLED_MODELS.search(request["model"]):
+    if EXTRA_BILLED_MODELS.search(request["model"]):
         unpriced.append(request["model"])
-    overhead = _CALL_OVERHEAD + _FORM_OVERHEAD * any(
+    overhead = CALL_OVERHEAD + FORM_OVERHEAD * any(
         name in request
         for name in (
             "tools", "functions", "response_format", "text", "output_config", "output_format"
         )
     )  # fmt: skip
-    overhead += _TOOL_OVERHEAD * parts.tools
+    overhead += TOOL_OVERHEAD * parts.tools
     return ReadRequest(
         model=request["model"],
-        input_tokens=_text_bytes(composed) - parts.image_bytes + parts.image_tokens + overhead,
+        input_tokens=count_text_bytes(composed) - parts.image_bytes + parts.image_tokens + overhead,
         output_limit=_read_output_limit(operation, request),
-        choices=_read_choices(request),
+        choices=read_choices(request, "n"),
         streams=request.get("stream") is True,
         asks_usage=operation is not ApiOperation.CHAT or _asks_usage(request),
         stored_input=parts.has_references or any(request.get(n) for n in _STORED_MEMBERS),
@@ -309,12 +253,13 @@ def bound_request(operation: ApiOperation, composed: ComposedBody) -> ReadReques
 def read_loosely(body: bytes) -> ReadRequest:
     """Read the model of any request, for the record; never fails."""
     try:
-        return _read_composed(compose_body(body))
+        return read_composed(compose_body(body))
     except CallRefused:
         return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
 
 
-def _read_composed(composed: ComposedBody) -> ReadRequest:
+def read_composed(composed: ComposedBody) -> ReadRequest:
+    """Return what is read of a request whose price is not bounded by its body."""
     request = composed.value if isinstance(composed.value, dict) else {}
     model = request.get("model")
     model = model if isinstance(model, str) else ""
@@ -333,7 +278,7 @@ def _check_model(model: str) -> None:
         raise refuse_body(f"the name of its model is longer than {MAX_NAME_CHARS}")
 
 
-def _text_bytes(composed: ComposedBody) -> int:
+def count_text_bytes(composed: ComposedBody) -> int:
     """Return how many bytes the texts of a request have at most, normalized or not."""
     if b"\\u" in composed.data:
         # As the provider reads it: one letter may be written as six.
@@ -357,36 +302,38 @@ def _check_names(members: Mapping[str, Any]) -> None:
     try:
         check_names(members, _KNOWN_NAMES)
     except ValueError as error:
-        raise _malformed(str(error)) from None
+        raise refuse_unbounded(str(error)) from None
 
 
 def _read_output_limit(operation: ApiOperation, request: Mapping[str, Any]) -> int | None:
     names = _LIMIT_MEMBERS[operation]
-    limits = [limit for name in names if (limit := _read_limit(request, name)) is not None]
+    limits = [limit for name in names if (limit := read_limit(request, name)) is not None]
     if 0 in limits:
         # Some servers take 0 for no limit at all.
-        raise _malformed("an output limit is 0; set at least 1")
+        raise refuse_unbounded("an output limit is 0; set at least 1")
     thinking = request.get("thinking")
-    if isinstance(thinking, dict) and (budget := _read_limit(thinking, "budget_tokens")):
+    if isinstance(thinking, dict) and (budget := read_limit(thinking, "budget_tokens")):
         # With interleaved thinking its budget may be above the output limit, but never replaces it.
         if not limits:
-            raise _malformed("it has a budget for thinking and no output limit; set both")
+            raise refuse_unbounded("it has a budget for thinking and no output limit; set both")
         limits.append(budget)
     # Where both limits are set, which one holds is the provider's choice.
     return max(limits, default=None)
 
 
-def _read_limit(request: Mapping[str, Any], name: str) -> int | None:
+def read_limit(request: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of tokens, or None without one.  Raises `CallRefused`."""
     limit = request.get(name)
     if limit is None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= _MAX_LIMIT:
-        raise _malformed(f"{name} is no number of tokens")
+        raise refuse_unbounded(f"{name} is no number of tokens")
     return limit
 
 
-def _read_choices(request: Mapping[str, Any]) -> int:
-    choices = request.get("n", 1)
+def read_choices(request: Mapping[str, Any], name: str) -> int:
+    """Return how many choices a request asks for.  Raises `CallRefused`."""
+    choices = request.get(name, 1)
     if choices is None:
         return 1
     if (
@@ -394,7 +341,7 @@ def _read_choices(request: Mapping[str, Any]) -> int:
         or not isinstance(choices, int)
         or not 1 <= choices <= _MAX_CHOICES
     ):
-        raise _malformed(f"n is no number from 1 to {_MAX_CHOICES}")
+        raise refuse_unbounded(f"{name} is no number from 1 to {_MAX_CHOICES}")
     return choices
 
 
@@ -477,7 +424,7 @@ class _PartCounter:
         self.long_cache = False
         self.has_references = False
         self._operation = operation
-        self._tokens = _IMAGE_TOKENS.get(operation, _MAX_IMAGE_TOKENS)
+        self._tokens = _IMAGE_TOKENS.get(operation, MAX_IMAGE_TOKENS)
 
     def count(self, request: Mapping[str, Any]) -> None:
         """Count the parts of the request."""
@@ -568,7 +515,7 @@ class _PartCounter:
 
     def _count_parts(self, content: object, depth: int = 0) -> None:
         if depth > _MAX_PART_DEPTH:
-            raise _malformed("its parts are too deep inside of each other")
+            raise refuse_unbounded("its parts are too deep inside of each other")
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, dict):
                 self._count_part(part, depth)
@@ -690,7 +637,7 @@ def _objects(values: object, name: str) -> Iterator[Mapping[str, Any]]:
     if values is None:
         return
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise _malformed(f"{name} is no list of objects")
+        raise refuse_unbounded(f"{name} is no list of objects")
     yield from values
 
 
@@ -710,5 +657,6 @@ def _inline_image_bytes(operation: ApiOperation, part: Mapping[str, Any]) -> int
     return 0
 
 
-def _malformed(why: str) -> CallRefused:
+def refuse_unbounded(why: str) -> CallRefused:
+    """Return the refusal of a request that nothing bounds, under a cap."""
     return refuse_body(f"its price has no bound, and this run has a cap: {why}")

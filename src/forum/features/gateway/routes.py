@@ -1,4 +1,4 @@
-"""The paths of the two providers' APIs that the gateway knows.
+"""The paths of the providers' APIs that the gateway knows.
 
 Paths are compared as a whole.  A path that differs in a slash, a dot or an escape is an unknown
 one, so that no path is priced as one operation here and served as another by the provider.
@@ -14,6 +14,7 @@ class ApiProvider(StrEnum):
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
 
 
 class ApiOperation(Enum):
@@ -23,10 +24,18 @@ class ApiOperation(Enum):
     RESPONSES = "responses"
     EMBEDDINGS = "embeddings"
     MESSAGES = "messages"
+    GENERATE = "generate"
+    """Gemini's contents, as a whole or as a stream."""
+    EMBED_CONTENT = "embed-content"
     FREE = "free"
     """Costs nothing: lists of models, and counts of tokens."""
     UNKNOWN = "unknown"
     """Any other path, whose price is not known."""
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the reply has vectors, and no text that could be limited."""
+        return self in (ApiOperation.EMBEDDINGS, ApiOperation.EMBED_CONTENT)
 
 
 class ApiRoute(NamedTuple):
@@ -35,6 +44,8 @@ class ApiRoute(NamedTuple):
     provider: ApiProvider
     operation: ApiOperation
     path: str
+    model: str = ""
+    """The model that the path names; empty where the body names it."""
 
     @property
     def is_priced(self) -> bool:
@@ -53,6 +64,15 @@ _POST_PATHS = {
 _MODEL_PATHS = {
     ApiProvider.OPENAI: re.compile(r"/models(/[A-Za-z0-9._:-]+)?"),
     ApiProvider.ANTHROPIC: re.compile(r"/v1/models(/[A-Za-z0-9._:-]+)?"),
+    ApiProvider.GEMINI: re.compile(r"/v1(alpha|beta)?/models(/[A-Za-z0-9._-]+)?"),
+}
+_GEMINI_CALL = re.compile(r"/v1(?:alpha|beta)?/models/([A-Za-z0-9._-]+):([A-Za-z]+)")
+_GEMINI_METHODS = {
+    "generateContent": ApiOperation.GENERATE,
+    "streamGenerateContent": ApiOperation.GENERATE,
+    "embedContent": ApiOperation.EMBED_CONTENT,
+    "batchEmbedContents": ApiOperation.EMBED_CONTENT,
+    "countTokens": ApiOperation.FREE,
 }
 # Each segment has a name.  Dots, doubled slashes, escapes and `@` could lead to another path, or to
 # another host, than the one that was checked.
@@ -78,6 +98,11 @@ def own_path(provider: ApiProvider, path: str) -> str:
 def find_route(provider: ApiProvider, method: str, path: str) -> ApiRoute:
     """Return the route of a request; `path` is what follows the provider's base URL, undecoded."""
     operation = ApiOperation.UNKNOWN
+    if provider is ApiProvider.GEMINI and method == "POST":
+        call = _GEMINI_CALL.fullmatch(path)
+        if call is None or call[2] not in _GEMINI_METHODS:
+            return ApiRoute(provider, operation, path)
+        return ApiRoute(provider, _GEMINI_METHODS[call[2]], path, call[1])
     if method == "POST":
         operation = _POST_PATHS.get((provider, path), operation)
     elif method in ("GET", "HEAD") and _MODEL_PATHS[provider].fullmatch(path):

@@ -22,11 +22,15 @@ from forum.features.gateway.relay import (
 )
 from forum.features.gateway.relayed_run import RelayedRun
 from forum.features.gateway.routes import ApiProvider
+from forum.features.gateway.sent_parts import bare_credential, find_credentials
 from forum.limits.admission import HeldShares, SoleAdmission
 from forum.limits.shares import Requester
 
-_PREFIXES = {ApiProvider.OPENAI: "/openai/v1", ApiProvider.ANTHROPIC: "/anthropic"}
-_TOKEN_HEADERS = frozenset({b"authorization", b"x-api-key"})
+_PREFIXES = {
+    ApiProvider.OPENAI: "/openai/v1",
+    ApiProvider.ANTHROPIC: "/anthropic",
+    ApiProvider.GEMINI: "/gemini",
+}
 
 
 class RunGateway:
@@ -54,29 +58,31 @@ class RunGateway:
         # The undecoded path: what is escaped is no separator, here or at the provider.
         path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         shown, inner = self._split_token(path)
-        is_known = shown or self._shows_token(scope)
+        provider = next(
+            (p for p, start in _PREFIXES.items() if inner.startswith(start + "/")), None
+        )
+        is_known = shown or self._shows_token(scope, provider)
         for extension in self._extensions if is_known else ():
             if extension.serves(inner):
                 await extension(scope, receive, send)
                 return
-        for provider, prefix in _PREFIXES.items():
-            if inner.startswith(prefix + "/"):
-                request = GatewayRequest(
-                    scope=scope,
-                    receive=receive,
-                    send=send,
-                    provider=provider,
-                    path=inner.removeprefix(prefix),
-                    token=self._token,
-                    take_bytes=held.take_bytes,
-                )
-                if is_known:
-                    await self._relay_within(request, held)
-                else:
-                    why = "this gateway serves one run, and needs its token as the API key."
-                    await send_refusal(request, CallRefused(RefusalReason.CREDENTIAL, why))
-                return
-        await send_body(send, 404, b"", ())
+        if provider is None:
+            await send_body(send, 404, b"", ())
+            return
+        request = GatewayRequest(
+            scope=scope,
+            receive=receive,
+            send=send,
+            provider=provider,
+            path=inner.removeprefix(_PREFIXES[provider]),
+            token=self._token,
+            take_bytes=held.take_bytes,
+        )
+        if is_known:
+            await self._relay_within(request, held)
+        else:
+            why = "this gateway serves one run, and needs its token as the API key."
+            await send_refusal(request, CallRefused(RefusalReason.CREDENTIAL, why))
 
     async def _relay_within(self, request: GatewayRequest, held: HeldShares) -> None:
         """Relay a call within what the program may have in use at once."""
@@ -96,15 +102,9 @@ class RunGateway:
             return True, slash + rest
         return False, path
 
-    def _shows_token(self, scope: Scope) -> bool:
-        for name, value in scope["headers"]:
-            if name.lower() in _TOKEN_HEADERS:
-                shown = value.strip()
-                if shown[:7].lower() == b"bearer ":
-                    shown = shown[7:].strip()
-                if compare_digest(shown, self._token):
-                    return True
-        return False
+    def _shows_token(self, scope: Scope, provider: ApiProvider | None) -> bool:
+        shown = find_credentials(provider, scope["headers"], scope.get("query_string", b""))
+        return any(compare_digest(bare_credential(value), self._token) for _, value in shown)
 
 
 def base_url(provider: ApiProvider, root: str, token: str = "") -> str:

@@ -17,12 +17,15 @@ class GatewaySection(Section, frozen=True):
 
     openai_url: str = ""
     anthropic_url: str = ""
+    gemini_url: str = ""
     openai_key_env: SecretVariable = ""
     openai_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for openai")] = ""
     anthropic_key_env: SecretVariable = ""
     anthropic_key_file: Annotated[
         SecretFile, Meta(title="the key of the gateway for anthropic")
     ] = ""
+    gemini_key_env: SecretVariable = ""
+    gemini_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for gemini")] = ""
     free_loopback: bool = False
     prices: dict[str, WrittenPrice] = msgspec.field(default_factory=dict)
     usd: Dollars | None = None

@@ -8,14 +8,14 @@ something else.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from forum.features.gateway.composed_body import refuse_body
 from forum.features.gateway.refusals import CallRefused, RefusalReason
-from forum.features.gateway.routes import ApiOperation, ApiRoute
+from forum.features.gateway.routes import ApiOperation, ApiProvider, ApiRoute
 from forum.runs.strict_json import show_name
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -27,7 +27,8 @@ HOP_BY_HOP: Final = frozenset(
         "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-CREDENTIALS: Final = frozenset({"authorization", "x-api-key", "api-key"})
+_GEMINI_KEY: Final = "x-goog-api-key"
+CREDENTIALS: Final = frozenset({"authorization", "x-api-key", "api-key", _GEMINI_KEY})
 """Replaced by Forum's key, if it has one.  They cannot be allowed by name."""
 _OWN: Final = frozenset(
     # Composed anew, or answered here.  The gateway reads replies, so it asks for plain ones.
@@ -56,6 +57,8 @@ _SENT: Final = frozenset(
         "version", "x-session-affinity", "x-session-id", "x-title",
         # Says that Codex has put its tools into the input, where they are looked for as well.
         "x-openai-internal-codex-responses-lite",
+        # What the SDKs of Gemini say of themselves, and Gemini CLI of its installation.
+        "x-gemini-api-privileged-user-id", "x-goog-api-client",
     }
 )  # fmt: skip
 _SENT_FAMILIES: Final = ("x-stainless-", "x-claude-code-", "x-codex-")
@@ -84,8 +87,14 @@ _OPENAI_BETAS: Final = frozenset({"responses=experimental"})
 _PLAIN_VALUE: Final = re.compile(rb"[\x20-\x7e\t]*")
 
 _QUERY: Final = frozenset({"api-version", "beta"})
-_LIST_QUERY: Final = frozenset({"after", "after_id", "before_id", "client_version", "limit"})
+_LIST_QUERY: Final = frozenset(
+    {"after", "after_id", "before_id", "client_version", "limit", "pageSize", "pageToken"}
+)
 """Members of the query of lists."""
+_REPLY_FORMATS: Final = ("json", "sse")
+"""Values of `alt`, by which Gemini's clients ask for server-sent events."""
+_KEY_MEMBER: Final = "key"
+"""The member of the query in which Gemini's clients may show their key."""
 _QUERY_VALUE: Final = re.compile(r"[A-Za-z0-9._:-]{0,128}")
 PATH_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "POST"})
 
@@ -168,6 +177,28 @@ def _check_header(name: str, allowed: AllowedNames) -> bool:
     raise _not_listed(allowed, "header", shown, f"the header {shown!r}")
 
 
+def find_credentials(
+    provider: ApiProvider | None, received: Headers, query: bytes
+) -> list[tuple[bytes, bytes]]:
+    """Return the credentials that a client shows to a provider, as headers."""
+    names = CREDENTIALS if provider is ApiProvider.GEMINI else CREDENTIALS - {_GEMINI_KEY}
+    found = [pair for pair in received if pair[0].decode("latin-1").lower() in names]
+    if provider is ApiProvider.GEMINI:
+        pairs = (pair.partition(b"=") for pair in query.split(b"&"))
+        found += [
+            (_GEMINI_KEY.encode(), key)
+            for name, _, value in pairs
+            if unquote_to_bytes(name) == _KEY_MEMBER.encode()
+            and _PLAIN_VALUE.fullmatch(key := unquote_to_bytes(value))
+        ]
+    return found
+
+
+def bare_credential(value: bytes) -> bytes:
+    """Return a credential without the name of its scheme."""
+    return (value.split()[-1:] or [b""])[0]
+
+
 def compose_query(
     query: bytes, route: ApiRoute, method: str, allowed: AllowedNames, token: bytes
 ) -> dict[str, str]:
@@ -177,15 +208,15 @@ def compose_query(
     """
     is_list = route.operation is ApiOperation.FREE and method in ("GET", "HEAD")
     sent: dict[str, str] = {}
-    for pair in filter(None, query.split(b"&")):
-        raw_name, _, raw_value = pair.partition(b"=")
-        name, value = _decode_part(raw_name), _decode_part(raw_value)
+    for name, value in _query_pairs(query):
+        if route.provider is ApiProvider.GEMINI and name == _KEY_MEMBER:
+            continue  # a credential, which is replaced like those in headers
         if name in sent:
             raise refuse_body(f"its query has {show_name(name)!r} twice")
         if token and token.decode("latin-1") in value:
             raise refuse_body("its query has the credential of the run")
         sent[name] = value
-        if allowed.allows_query(name):
+        if allowed.allows_query(name) or _asks_format(route.provider, name, value):
             continue
         shown = show_name(name)
         if name not in _QUERY and not (is_list and name in _LIST_QUERY):
@@ -246,6 +277,17 @@ def _named_in_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[st
     named = [value for name, value in headers if name.lower() == b"connection"]
     parts = (part.strip().lower().decode("latin-1") for v in named for part in v.split(b","))
     return frozenset(part for part in parts if not _is_sent(part))
+
+
+def _query_pairs(query: bytes) -> Iterator[tuple[str, str]]:
+    for pair in filter(None, query.split(b"&")):
+        name, _, value = pair.partition(b"=")
+        yield _decode_part(name), _decode_part(value)
+
+
+def _asks_format(provider: ApiProvider, name: str, value: str) -> bool:
+    """Return whether a client of Gemini asks for a form of reply that can be read here."""
+    return provider is ApiProvider.GEMINI and name == "alt" and value in _REPLY_FORMATS
 
 
 def _decode_part(part: bytes) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import assert_never
 
 from forum.config import Settings
 from forum.errors import BadSettings
@@ -28,20 +29,24 @@ _PICO_USD_PER_MILLION = 10**6
 BASE_URL_VARIABLES: Mapping[ApiProvider, str] = {
     ApiProvider.OPENAI: "OPENAI_BASE_URL",
     ApiProvider.ANTHROPIC: "ANTHROPIC_BASE_URL",
+    ApiProvider.GEMINI: "GOOGLE_GEMINI_BASE_URL",
 }
 KEY_VARIABLES: Mapping[ApiProvider, str] = {
     ApiProvider.OPENAI: "OPENAI_API_KEY",
     ApiProvider.ANTHROPIC: "ANTHROPIC_API_KEY",
+    ApiProvider.GEMINI: "GEMINI_API_KEY",
 }
+GOOGLE_KEY_VARIABLE = "GOOGLE_API_KEY"
+"""The other name of Gemini's key, which its SDKs know too."""
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105  # the name of a variable
-RELAYED_SECRETS = frozenset({*KEY_VARIABLES.values(), _TOKEN_VARIABLE})
+RELAYED_SECRETS = frozenset({*KEY_VARIABLES.values(), GOOGLE_KEY_VARIABLE, _TOKEN_VARIABLE})
 """Variables with the keys of the providers that are relayed to."""
 PROVIDER_SECRETS = frozenset(
     {
         *RELAYED_SECRETS, "AI_GATEWAY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
         "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "CEREBRAS_API_KEY", "CO_API_KEY", "CODEX_API_KEY",
-        "COHERE_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY", "GEMINI_API_KEY",
-        "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "HF_TOKEN",
+        "COHERE_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "HF_TOKEN",
         "MISTRAL_API_KEY", "OPENAI_ADMIN_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY",
         "PERPLEXITY_API_KEY", "TOGETHER_API_KEY", "VOYAGE_API_KEY", "XAI_API_KEY",
     }
@@ -215,6 +220,8 @@ def _check_key(setting: str, value: str) -> str:
 def _key_header(provider: ApiProvider, environ: Mapping[str, str]) -> tuple[bytes, bytes] | None:
     """Return the header with the key in the provider's own variable, or None if it has none."""
     key = environ.get(KEY_VARIABLES[provider], "").strip()
+    if provider is ApiProvider.GEMINI and not key:
+        key = environ.get(GOOGLE_KEY_VARIABLE, "").strip()
     token = environ.get(_TOKEN_VARIABLE, "").strip()
     if provider is ApiProvider.ANTHROPIC and not key and token:
         return (b"authorization", b"Bearer " + token.encode())
@@ -224,6 +231,12 @@ def _key_header(provider: ApiProvider, environ: Mapping[str, str]) -> tuple[byte
 def _make_header(provider: ApiProvider, key: str) -> tuple[bytes, bytes] | None:
     if not key:
         return None
-    if provider is ApiProvider.OPENAI:
-        return (b"authorization", b"Bearer " + key.encode())
-    return (b"x-api-key", key.encode())
+    match provider:
+        case ApiProvider.OPENAI:
+            return (b"authorization", b"Bearer " + key.encode())
+        case ApiProvider.ANTHROPIC:
+            return (b"x-api-key", key.encode())
+        case ApiProvider.GEMINI:
+            return (b"x-goog-api-key", key.encode())
+        case _:
+            assert_never(provider)

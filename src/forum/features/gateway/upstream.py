@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import httpx2
 
 from forum.features.gateway.routes import ApiProvider
-from forum.features.gateway.sent_parts import CREDENTIALS, HOP_BY_HOP
+from forum.features.gateway.sent_parts import HOP_BY_HOP
 from forum.models.provider_http import system_ssl_context
 from forum.models.urls import is_loopback
 
@@ -47,6 +47,7 @@ class ProviderAddress:
 DEFAULT_URLS: Mapping[ApiProvider, str] = {
     ApiProvider.OPENAI: "https://api.openai.com/v1",
     ApiProvider.ANTHROPIC: "https://api.anthropic.com",
+    ApiProvider.GEMINI: "https://generativelanguage.googleapis.com",
 }
 
 
@@ -67,23 +68,20 @@ def make_client(address: ProviderAddress, connections: int) -> httpx2.AsyncClien
 
 def request_headers(
     composed: Mapping[str, str],
-    received: Iterable[tuple[bytes, bytes]],
+    credentials: Iterable[tuple[bytes, bytes]],
     address: ProviderAddress,
     token: bytes,
 ) -> Headers:
     """Return the headers for the provider: those that were composed, and a credential.
 
-    `token` is the credential of the run, which no provider may see.
+    `credentials` are those of the client, and `token` is the credential of the run, which no
+    provider may see.
     """
     headers = [(name.encode(), value.encode()) for name, value in composed.items()]
     if address.key_header is not None:
         headers.append(address.key_header)
     else:
-        headers += [
-            (name, value)
-            for name, value in received
-            if name.decode("latin-1").lower() in CREDENTIALS and not (token and token in value)
-        ]
+        headers += [(name, value) for name, value in credentials if not (token and token in value)]
     return [*headers, (b"accept-encoding", b"identity")]
 
 

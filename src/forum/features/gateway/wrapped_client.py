@@ -254,7 +254,7 @@ class GuardedCall:
             raise
 
     def _output_limit(self, read: ReadRequest) -> int | None:
-        if self.route.operation is ApiOperation.EMBEDDINGS:
+        if self.route.operation.embeds:
             return 0
         context_tokens = self._price.context_tokens if self._price else 0
         # A model writes no more than its maximum, so that nothing has to be set for it.
@@ -262,7 +262,7 @@ class GuardedCall:
 
     def _find_price(self) -> Price | None:
         with suppress(errors.UnknownPrice):
-            embeds = self.route.operation is ApiOperation.EMBEDDINGS
+            embeds = self.route.operation.embeds
             return price_by_name(self.read.model, url=self._url, embeds=embeds)
         return None
 

@@ -53,7 +53,9 @@ LOOPBACK_PRINCIPAL = endpoints.Principal("open", frozenset({Scope.SUBMIT, Scope.
 """Any client, if the operator has allowed unauthenticated access on loopback."""
 ANONYMOUS = "stranger"
 GATEWAY_PREFIX = "/gateway/"
-"""The paths whose clients may show their key as `x-api-key`."""
+"""The paths whose clients may show their key as `GATEWAY_KEY_HEADERS`."""
+GATEWAY_KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
+"""The headers in which the SDKs of Anthropic, Azure and Gemini show their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +310,10 @@ class Authenticator:
 def bearer_token(request: Request) -> str | None:
     """Return the bearer token; "" for another scheme, None without an Authorization header."""
     header = request.headers.get("authorization", "")
-    key = request.headers.get("x-api-key", "").strip()
-    if key and not header and request.url.path.startswith(GATEWAY_PREFIX):
-        return key  # the SDK of Anthropic shows its key in this way
+    if not header and request.url.path.startswith(GATEWAY_PREFIX):
+        keys = (request.headers.get(name, "").strip() for name in GATEWAY_KEY_HEADERS)
+        if key := next(filter(None, keys), ""):
+            return key
     scheme, _, value = header.partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()
