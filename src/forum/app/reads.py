@@ -340,11 +340,15 @@ class RunReads:
         entries = sort_by_index(locate_run(self._project.store, KINDS, run))
         if not entries:
             raise NoSuchRun(run)
+        return self.make_record(run, entries)
+
+    def make_record(self, run: str, entries: Sequence[LocatedEntry]) -> RunRecord:
+        """Return the record of a run with these entries, and what reads their bodies."""
 
         def bodies_at(places: Sequence[tuple[LocatedEntry, str]]) -> list[StoredBody | None]:
             return self._project.store.bodies_at([(at.position, name) for at, name in places])
 
-        return RunRecord(run, entries, bodies_at)
+        return RunRecord(run, tuple(entries), bodies_at)
 
     def read_session(self, run: str, state: run_fold.Run | None = None) -> Session:
         """Return the session of a panel: its request, policy and start."""

@@ -1,6 +1,7 @@
 """Forum's runs as traces, sent to a receiver that is strict about what OTLP allows."""
 
 import gzip
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from forum.config import load_settings
 from forum.errors import BadSettings
 from forum.features.telemetry.intake import IntakeRules, TelemetryIntake
 from forum.features.telemetry.spans import read_spans
-from forum.features.telemetry.trace_export import encode_messages, trace_id_of
+from forum.features.telemetry.trace_export import encode_messages, export_run, trace_id_of
 from forum.features.telemetry.trace_push import (
     PushTarget,
     TracePusher,
@@ -277,6 +278,36 @@ def test_a_worker_closes_reported_runs(tmp_path: Path) -> None:
             eventually(lambda: main_kinds(forum.ledger, f"otel-{TRACE}")[-1] == "run.close/1")
 
         assert not troubles
+
+
+def test_each_message_of_a_conversation_is_sent_once(tmp_path: Path) -> None:
+    """The second call repeats the first, and its span says how much and of which entry."""
+    messages = [{"role": "user", "content": f"m{n}"} for n in range(3)]
+    calls = [
+        span(
+            n,
+            "chat",
+            {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages[:n])},
+            parent=1,
+        )
+        for n in (2, 3)
+    ]
+    with open_forum(tmp_path) as forum:
+        root = span(1, "root", {"gen_ai.operation.name": "invoke_agent"})
+        request = traces(*calls, root)
+        TelemetryIntake(forum.ledger).record(read_spans(request, free_of_charge), "key/x")
+        close_if_quiet(forum.ledger, f"otel-{TRACE}", ReportPatience(), at_once=True)
+        forum.log.publish()
+        record = forum.reads.read_run_record(f"otel-{TRACE}")
+        spans = export_run(record.run, record.entries, record)
+    chats = [attributes(s.span) for s in spans if s.span.name.startswith("chat")]
+    first, second = sorted(chats, key=lambda named: "forum.follows" in named)
+    assert "m1" in str(first["gen_ai.input.messages"])
+    assert json.loads(str(second["gen_ai.input.messages"])) == [
+        {"role": "user", "parts": [{"type": "text", "content": "m2"}]}
+    ]
+    assert second["forum.repeated_messages"] == 2
+    assert second["forum.follows"] == first["forum.index"]
 
 
 def test_messages_are_sent_in_the_form_of_the_conventions_and_read_as_the_same() -> None:

@@ -71,15 +71,17 @@ export function getRun(
   return guarded(client.value.call("GET /api/v1/runs/{run}", { path: { run }, query, ...rest }));
 }
 
-/** Pages of a transcript that are loaded at once; the texts of later steps are loaded one by one. */
-const MAX_TRANSCRIPT_PAGES = 10;
+/** How many steps of a transcript are loaded at once. */
+export const TRANSCRIPT_PAGE_SIZE = 50;
 
-/** The calls of a run as messages, by the entry that ends each, or begins it while it goes on. */
-export async function getExchanges(run: string): Promise<Map<number, ExchangeForm>> {
+/** A page of a run's steps as messages, by the entry that ends each, or begins it. */
+export async function getExchanges(run: string, page: number): Promise<Map<number, ExchangeForm>> {
   const found = new Map<number, ExchangeForm>();
-  let after: number | null = 0;
-  for (let page = 0; page < MAX_TRANSCRIPT_PAGES && after !== null; page++) {
-    const query: { after: number; limit: number } = { after, limit: PAGE_SIZE };
+  const end = (page + 1) * TRANSCRIPT_PAGE_SIZE;
+  let after: number | null = page * TRANSCRIPT_PAGE_SIZE;
+  // Long texts make a page shorter.
+  while (after !== null && after < end) {
+    const query: { after: number; limit: number } = { after, limit: end - after };
     const read: TranscriptPage = await guarded(
       client.value.call("GET /api/v1/runs/{run}/transcript", { path: { run }, query }),
     );

@@ -47,6 +47,17 @@ export function writeTranscript(items: Item[]): Line[] {
   return lines;
 }
 
+/** Return the number of each step of other programs, by its entry, as pages of messages count. */
+export function numberSteps(items: Item[]): Map<number, number> {
+  const numbers = new Map<number, number>();
+  for (const { item } of writeTranscript(items)) {
+    const { kind } = item.entry;
+    if (kind === "report.begin/1" || kind === "report.step/1")
+      numbers.set(item.index, numbers.size);
+  }
+  return numbers;
+}
+
 function writeLine(item: Item, names: Map<number, string>): Line | null {
   const line = describe(item.entry, names.get(item.index) ?? "");
   if (!line) return null;

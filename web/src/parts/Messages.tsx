@@ -1,4 +1,5 @@
 import type { ChatMessage, ExchangeForm } from "forumd-client";
+import { useState } from "preact/hooks";
 import { formatCount, formatNumberOf } from "../model/format";
 import { type Said, splitMessage } from "../model/transcript";
 import { Markdown } from "./Markdown";
@@ -7,14 +8,24 @@ import { SafeText, TextBlock } from "./Text";
 
 /** A call of a model or a tool: what was sent beside what came back. */
 export function Messages({ exchange }: { exchange: ExchangeForm }) {
-  const { request, reply, repeated } = exchange;
+  const { request, reply } = exchange;
+  const repeated = exchange.repeated + exchange.repeated_later;
   const isErased = request.length === 0 && reply.length === 0 && repeated === 0;
   if (isErased) return <p class="small quiet exchange">No text is recorded, or it was erased.</p>;
   return (
     <div class="exchange">
       <div>
         {repeated > 0 && (
-          <p class="small quiet">{formatNumberOf(repeated, "message")} as in an earlier request</p>
+          <p class="small quiet">
+            {formatNumberOf(repeated, "message")} as in{" "}
+            {exchange.follows === null ? "an earlier request" : `entry ${exchange.follows}`}
+          </p>
+        )}
+        {exchange.dropped > 0 && (
+          <p class="small rewritten">
+            The agent has rewritten its history: {formatNumberOf(exchange.dropped, "message")} left
+            out.
+          </p>
         )}
         <Side messages={request} outcome={exchange.outcome} />
       </div>
@@ -32,13 +43,25 @@ export function Messages({ exchange }: { exchange: ExchangeForm }) {
 
 type Outcome = ExchangeForm["outcome"];
 
+/** So many messages of one request are shown; a program may begin with a long history. */
+const MAX_SHOWN = 50;
+
 function Side({ messages, outcome }: { messages: readonly ChatMessage[]; outcome: Outcome }) {
+  const [count, setCount] = useState(MAX_SHOWN);
+  const rest = messages.length - count;
   return (
     <>
-      {messages.flatMap((message, number) =>
-        splitMessage(message).map((said, part) => (
-          <SaidText key={`${number} ${part}`} said={said} outcome={outcome} />
-        )),
+      {messages
+        .slice(0, count)
+        .flatMap((message, number) =>
+          splitMessage(message).map((said, part) => (
+            <SaidText key={`${number} ${part}`} said={said} outcome={outcome} />
+          )),
+        )}
+      {rest > 0 && (
+        <button type="button" onClick={() => setCount(count + MAX_SHOWN)}>
+          Show {Math.min(rest, MAX_SHOWN)} of {formatNumberOf(rest, "further message")}
+        </button>
       )}
     </>
   );

@@ -1,6 +1,6 @@
 import type { ExchangeForm } from "forumd-client";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { getExchanges } from "../api/calls";
+import { useExchanges } from "../api/exchanges";
 import type { Item } from "../model/entries";
 import { factText } from "../model/entries";
 import { formatClock } from "../model/format";
@@ -21,33 +21,8 @@ type View = "transcript" | "entries";
 
 /** Up to so many lines the page itself scrolls; more are a list of which only a part exists. */
 const MAX_WHOLE_LINES = 200;
-/** How long entries may come in before their messages are asked for. */
-const SETTLE_MS = 500;
-
-/** The messages of a run by entry; loaded again when entries have come in. */
-function useExchanges(items: Item[]): Map<number, ExchangeForm> {
-  const [found, setFound] = useState<Map<number, ExchangeForm>>(new Map());
-  const last = items.findLast(({ entry }) => entry.kind.startsWith("report."));
-  const run = last?.entry.run;
-  useEffect(() => {
-    if (run === undefined) return;
-    let isWanted = true;
-    const due = setTimeout(
-      () =>
-        // Without them each line shows its body.
-        getExchanges(run).then(
-          (exchanges) => isWanted && setFound(exchanges),
-          () => {},
-        ),
-      found.size ? SETTLE_MS : 0,
-    );
-    return () => {
-      isWanted = false;
-      clearTimeout(due);
-    };
-  }, [run, last?.index]);
-  return found;
-}
+/** How long a line is in view before its messages are asked for: not while one scrolls by. */
+const LOOK_MS = 120;
 
 /** The record of a run in the order of the log: as a transcript, or entry by entry. */
 export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
@@ -55,12 +30,14 @@ export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
   const [text, setText] = useState("");
   const wanted = useMemo(() => items.filter((item) => matches(item, text)), [items, text]);
   const lines = useMemo(() => writeTranscript(wanted), [wanted]);
-  const exchanges = useExchanges(items);
+  const { found, want, isComing } = useExchanges(items);
   const showLine = (line: Line) => (
     <TranscriptLine
       key={line.item.index}
       line={line}
-      exchange={exchanges.get(line.item.index)}
+      exchange={found.get(line.item.index)}
+      want={want}
+      isComing={isComing(line.item.index)}
       isChosen={line.item.index === chosen}
       onChoose={() => onChoose(line.item.index)}
     />
@@ -140,12 +117,20 @@ export function RunEntries({ items, chosen, onChoose }: RunEntriesProps) {
 interface TranscriptLineProps {
   line: Line;
   exchange: ExchangeForm | undefined;
+  want: (entry: number) => void;
+  isComing: boolean;
   isChosen: boolean;
   onChoose: () => void;
 }
 
-function TranscriptLine({ line, exchange, isChosen, onChoose }: TranscriptLineProps) {
+function TranscriptLine(props: TranscriptLineProps) {
+  const { line, exchange, want, isComing, isChosen, onChoose } = props;
   const { entry, index } = line.item;
+  useEffect(() => {
+    if (exchange) return;
+    const due = setTimeout(() => want(index), LOOK_MS);
+    return () => clearTimeout(due);
+  }, [index, exchange, want]);
   const commitment = own(entry.bodies, line.body);
   return (
     <div class={isChosen ? "line chosen" : "line"}>
@@ -159,7 +144,8 @@ function TranscriptLine({ line, exchange, isChosen, onChoose }: TranscriptLinePr
         </span>
       </button>
       {exchange && <Messages exchange={exchange} />}
-      {!exchange && commitment && line.body !== "prompt" && (
+      {!exchange && isComing && <p class="small quiet exchange">Loading</p>}
+      {!exchange && !isComing && commitment && line.body !== "prompt" && (
         <BodyText entry={index} name={line.body} commitment={commitment} />
       )}
     </div>

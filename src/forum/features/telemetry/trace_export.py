@@ -8,6 +8,7 @@ Names are those of the `gen_ai` conventions with `gen_ai.provider.name` and `gen
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
@@ -22,7 +23,10 @@ from forum.ledger.kinds import Outcome, RunCloseFacts, RunOpenFacts
 from forum.ledger.log import LocatedEntry
 from forum.runs import kinds, report_kinds
 from forum.runs.conversation.decoder import decode_body, describe_attachment
-from forum.runs.conversation.messages import ChatRole, DecodedBody
+from forum.runs.conversation.messages import ChatRole, DecodedBody, ModelExchange
+from forum.runs.conversation.run_exchanges import read_exchanges
+from forum.runs.conversation.run_steps import find_steps
+from forum.runs.run_record import RunRecord
 from forum.runs.spending import CallCost, fold_cost
 from forum.units import NANO_USD
 
@@ -30,9 +34,6 @@ _NANOSECONDS: Final = 1000
 """Nanoseconds in a microsecond."""
 _ROOT: Final = ""
 """The key of the span of the whole run."""
-
-ReadBody = Callable[[LocatedEntry, str], bytes | None]
-"""Returns a body of an entry, or None if it is not there."""
 
 _OPERATIONS: Final = {
     report_kinds.Operation.MODEL: ("chat", "LLM"),
@@ -81,13 +82,13 @@ def trace_id_of(run: str) -> bytes:
 
 
 def export_run(
-    run: str, entries: Sequence[LocatedEntry], read_body: ReadBody | None = None
+    run: str, entries: Sequence[LocatedEntry], content: RunRecord | None = None
 ) -> list[ExportedSpan]:
     """Return the completed spans of a run, from all of its entries that have an index.
 
-    Spans that have not ended are returned once the run is closed.  `read_body` adds content.
+    Spans that have not ended are returned once the run is closed.  `content` adds content.
     """
-    exporter = _RunExporter(run, read_body)
+    exporter = _RunExporter(run, content)
     for located in sorted(entries, key=lambda e: e.index or 0):
         exporter.add(located)
     return exporter.finish()
@@ -107,9 +108,9 @@ def build_request(origin: str, spans: Iterable[Span]) -> ExportTraceServiceReque
 class _RunExporter:
     """Builds the spans of one run, entry by entry in the order of the log."""
 
-    def __init__(self, run: str, read_body: ReadBody | None) -> None:
+    def __init__(self, run: str, content: RunRecord | None) -> None:
         self._run, self._trace = run, trace_id_of(run)
-        self._read_body = read_body
+        self._content = content
         self._open: dict[str, Span] = {}
         """Spans that have not ended: the root, tasks by strand, and calls by strand with a mark."""
         self._calls: dict[str, CallCost] = {}
@@ -239,7 +240,7 @@ class _RunExporter:
                     "gen_ai.agent.name": facts.agent,
                     "forum.role": facts.role,
                     "forum.attempt": facts.attempt,
-                    **self._message("gen_ai.input.messages", "user", located, "prompt"),
+                    **self._request(report_kinds.Operation.MODEL, located, "prompt"),
                 },
             )
         else:
@@ -330,8 +331,6 @@ class _RunExporter:
             span.start_time_unix_nano = facts.began * _NANOSECONDS
         span.end_time_unix_nano = span.start_time_unix_nano + facts.micros * _NANOSECONDS
         is_tool = facts.op is report_kinds.Operation.TOOL
-        inputs = "gen_ai.tool.call.arguments" if is_tool else "gen_ai.input.messages"
-        outputs = "gen_ai.tool.call.result" if is_tool else "gen_ai.output.messages"
         _put(
             span,
             {
@@ -346,33 +345,69 @@ class _RunExporter:
                 "forum.cost_usd": facts.usd / NANO_USD if facts.prices else None,
                 "forum.prices": facts.prices,
                 "forum.span": facts.span,
-                **self._content(inputs, ChatRole.USER, first, "input"),
-                **self._content(outputs, ChatRole.ASSISTANT, last, "output"),
+                **self._request(facts.op, first, "input"),
+                **self._reply(facts.op, last),
             },
         )
         _set_status(span, facts.outcome, facts.code)
         return span
 
+    @cached_property
+    def _requests(self) -> dict[bytes, ModelExchange]:
+        """The calls of models, by their first entries, each message once."""
+        if self._content is None:
+            return {}
+        steps = find_steps(self._content.entries)
+        calls = [step for step in steps if step.op is report_kinds.Operation.MODEL]
+        return {step.first.leaf: read for step, read in read_exchanges(self._content, calls)}
+
+    def _read_body(self, located: LocatedEntry, body: str) -> bytes | None:
+        """Return a body, if content is sent and the body is there."""
+        if self._content is None or body not in located.entry.bodies:
+            return None
+        return self._content.read(located, body)
+
     def _text(self, name: str, located: LocatedEntry, body: str) -> dict[str, str]:
         """Return a body as an attribute, if content is sent and the body is there."""
-        if self._read_body is None or body not in located.entry.bodies:
-            return {}
         content = self._read_body(located, body)
         return {} if content is None else {name: content.decode(errors="replace")}
 
-    def _content(
-        self, name: str, role: ChatRole, located: LocatedEntry, body: str
-    ) -> dict[str, str]:
-        """Return a body as an attribute: arguments and results of tools as they are, else messages.
+    def _request(
+        self, operation: report_kinds.Operation, first: LocatedEntry, body: str
+    ) -> dict[str, str | int | None]:
+        """Return what a step was asked; of a call of a model, what no earlier call has."""
+        if operation is report_kinds.Operation.TOOL:
+            return dict(self._text("gen_ai.tool.call.arguments", first, body))
+        name = "gen_ai.input.messages"
+        call = self._requests.get(first.leaf)
+        if call is None:
+            content = self._read_body(first, body)
+            return (
+                {}
+                if content is None
+                else {name: encode_messages(decode_body(content, ChatRole.USER))}
+            )
+        if not call.request and not call.repeated and not call.repeated_later:
+            return {}
+        return {
+            name: encode_messages(DecodedBody(call.request)),
+            "forum.repeated_messages": call.repeated + call.repeated_later or None,
+            "forum.dropped_messages": call.dropped or None,
+            "forum.follows": call.follows,
+        }
+
+    def _reply(self, operation: report_kinds.Operation, last: LocatedEntry) -> dict[str, str]:
+        """Return what came back of a step: the result of a tool as it is, else messages.
 
         The format of the body is whatever the program has recorded.
         """
-        if not name.endswith(".messages"):
-            return self._text(name, located, body)
-        if self._read_body is None or body not in located.entry.bodies:
+        if operation is report_kinds.Operation.TOOL:
+            return self._text("gen_ai.tool.call.result", last, "output")
+        content = self._read_body(last, "output")
+        if content is None:
             return {}
-        content = self._read_body(located, body)
-        return {} if content is None else {name: encode_messages(decode_body(content, role))}
+        decoded = decode_body(content, ChatRole.ASSISTANT)
+        return {"gen_ai.output.messages": encode_messages(decoded)}
 
     def _message(self, name: str, role: str, located: LocatedEntry, body: str) -> dict[str, str]:
         """Return a body as a list with one message."""

@@ -6,7 +6,7 @@ same ids.
 """
 
 import gzip
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Final
@@ -23,7 +23,8 @@ from forum.errors import BadSettings, ConcurrentUpdate, NoSuchRun, Unavailable
 from forum.features.telemetry.decoding import PROTOBUF
 from forum.features.telemetry.trace_export import ExportedSpan, build_request, export_run
 from forum.ledger.entry import LOG_RUN, peek_run
-from forum.ledger.log import LocatedEntry, locate_run, read_body
+from forum.ledger.log import LocatedEntry, locate_run
+from forum.runs.run_record import RunRecord
 
 MAX_WINDOW_ENTRIES: Final = 5_000
 """Entries that are looked at before the cursor moves."""
@@ -112,7 +113,7 @@ class TracePusher:
         entries = self._entries(run)
         if not entries:
             raise NoSuchRun(run)
-        spans = export_run(run, entries, self._read_body)
+        spans = export_run(run, entries, self._content(run, entries))
         rejected = self._send([exported.span for exported in spans])
         return PushResult(1, len(spans), rejected)
 
@@ -148,17 +149,20 @@ class TracePusher:
         return PushResult(touched, len(spans), self._send(spans))
 
     def _export(self, run: str) -> list[ExportedSpan]:
-        return [] if run == LOG_RUN else export_run(run, self._entries(run), self._read_body)
+        if run == LOG_RUN:
+            return []
+        entries = self._entries(run)
+        return export_run(run, entries, self._content(run, entries))
 
     def _entries(self, run: str) -> list[LocatedEntry]:
         located = locate_run(self._forum.store, self._forum.ledger.kinds, run)
         return [entry for entry in located if entry.index is not None]
 
-    @property
-    def _read_body(self) -> Callable[[LocatedEntry, str], bytes | None] | None:
+    def _content(self, run: str, entries: Sequence[LocatedEntry]) -> RunRecord | None:
+        """Return what reads the bodies of a run, if they are sent."""
         if not self._target.content:
             return None
-        return lambda located, name: read_body(self._forum.store, located.entry, name)
+        return self._forum.reads.make_record(run, entries)
 
     def _send(self, spans: list[Span]) -> int:
         return post_spans(self._client, self._target, self._forum.origin, spans)
