@@ -265,6 +265,15 @@ class BudgetSliceExhausted(LimitReached):
     text = "the slice of {scope} for {period} is spent: reserve another one"
 
 
+class SharedCapExceeded(BudgetExceeded):
+    """A reservation would exceed a cap over many runs; nothing was recorded."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return f"run {self.run}: {self.why}"
+
+
 TENANT_SCOPE = "tenant"
 """The scope of a cap that the operator of many ledgers has set for one of them."""
 

@@ -105,6 +105,21 @@ class SharedBudgets:
             except BudgetSliceExhausted as refused:
                 await attempts.take_slice_async(refused)
 
+    def count(
+        self, limits: Iterable[shared_caps.Limit], amount: ports.Spend
+    ) -> tuple[ports.BudgetSliceCharge, ...]:
+        """Return charges for what is spent already, which no cap can refuse.
+
+        They are those of the current periods.
+        """
+        charges = []
+        for limit in limits:
+            old = self.slice_of(limit)
+            exhausted = BudgetSliceExhausted(old.scope, old.period)
+            self.take_slice([(limit, ports.Spend())], exhausted)
+            charges.append(ports.BudgetSliceCharge(self.slice_of(limit), amount, guarded=False))
+        return tuple(charges)
+
     def close(self) -> None:
         """Return all slices; call this when the process makes no more charges."""
         while self._slices.value:

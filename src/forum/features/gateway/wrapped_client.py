@@ -104,9 +104,10 @@ class ClientGuard:
         run = current.run if current is not None else self._own_run()
         start = run.start
         caps = (start.usd, start.tokens, self._cap.usd, self._cap.tokens)
+        is_shared = run.recorder.sink.has_shared_caps
         bound = (
-            call.bound(usd=min(start.usd, self._cap.usd) != NO_LIMIT)
-            if (min(caps) != NO_LIMIT)
+            call.bound(usd=is_shared or min(start.usd, self._cap.usd) != NO_LIMIT)
+            if is_shared or min(caps) != NO_LIMIT
             else CallPrice(0, 0, "")
         )
         return StepScope(

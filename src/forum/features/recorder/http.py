@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.features.recorder.public import MAX_BATCH_ITEMS, ReportItem, ReportResult, ReportWriter
+from forum.features.recorder.report_charges import ReportCharges
 from forum.ledger.access import has_scope
 from forum.ledger.kinds import Scope
 from forum.runs.report_kinds import SESSION_RUN_PREFIX, TRACE_RUN_PREFIX
@@ -26,7 +27,8 @@ def create_reports(context: RequestContext) -> ReportResult:
     # The name of the key is the reporter: a key cannot add to the runs of another one.
     ledger, by = context.tenant.forum.ledger, context.principal.name
     may_approve = has_scope(context.principal.scopes, {Scope.APPROVE})
-    writer = ReportWriter(ledger, by, may_approve=may_approve, reserved=_RESERVED)
+    charges = ReportCharges(context.tenant.forum.runs.budgets, by)
+    writer = ReportWriter(ledger, by, may_approve=may_approve, reserved=_RESERVED, charges=charges)
     return writer.write(context.body.items)
 
 

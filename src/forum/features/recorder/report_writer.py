@@ -15,6 +15,7 @@ import msgspec
 from forum import errors
 from forum.engine import SharedBudgets, expire_gate, find_gate, open_gate_draft
 from forum.features.recorder import report_items
+from forum.features.recorder.report_charges import ReportCharges
 from forum.features.recorder.values import to_attachment
 from forum.ledger.body import BytesContent
 from forum.ledger.database_memory import DatabaseMemory
@@ -47,6 +48,7 @@ _LOSSES = frozenset(
     }
 )
 """Why a step that was handed in may be missing; the other reasons are no losses."""
+_MODEL = report_kinds.Operation.MODEL
 _GATE_PREFIX = kinds.gate_strand("")
 
 
@@ -61,13 +63,16 @@ class ReportWriter:
         is_only_writer: bool = False,
         may_approve: bool = False,
         reserved: tuple[str, ...] = (),
+        charges: ReportCharges | None = None,
     ) -> None:
         """Take a ledger, and the name of the key or the process that reports.
 
         The only writer of its runs need not read them again: it remembers what it has opened and
         how many steps it has recorded.  It opens no run whose name begins with a reserved prefix.
-        Who may not approve opens no gate that its deadline approves.
+        Who may not approve opens no gate that its deadline approves.  Calls of models are charged
+        to caps over many runs, if these are given.
         """
+        self._charges = charges
         self._ledger, self._by = ledger, report_kinds.derive_reporter_label(by)
         self._reserved, self._may_approve = reserved, may_approve
         self._remembers = is_only_writer
@@ -161,13 +166,24 @@ class ReportWriter:
     ) -> list[bool]:
         """Record steps without a `begin` in one commit; return which were not recorded before."""
         starts = [
-            StrandStart(run.run, report_kinds.span_strand(step.span), _step_draft(run, step))
+            StrandStart(
+                run.run,
+                report_kinds.span_strand(step.span),
+                _step_draft(run, step, charges=self._count(step)),
+            )
             for run, step in steps
         ]
         entries = self._ledger.start_strands(starts)
         for start, entry in zip(starts, entries, strict=True):
             self._remember_end(start.run, start.strand, 0, entry, ends=True)
         return [entry is not None for entry in entries]
+
+    def _count(self, step: report_items.StepReport) -> tuple[BudgetSliceCharge, ...]:
+        """Return the charges of a call that is recorded only after it was made."""
+        spent = _spent(step)
+        if self._charges is None or step.op is not _MODEL or spent == Amount():
+            return ()
+        return self._charges.count(spent)
 
     def begin_step(
         self,
@@ -195,13 +211,21 @@ class ReportWriter:
                 raise errors.ReservationOverrun(
                     run.run, stop.limit, stop.asked, stop.used, stop.cap
                 )
-        strand = run.new_strand(begin.span)
-        try:
-            # Exclusive: a program that adopted the intent of another would act a second time.
-            (entry,) = strand.append_exclusive(_begin_draft(run, begin, charges))
-            self._remember_end(run.run, strand.name, 0, entry)
-        except errors.ConcurrentUpdate:
-            raise errors.ReportRefused(run.run, f"span {begin.span} has begun before") from None
+
+        def commit(shared: tuple[BudgetSliceCharge, ...]) -> None:
+            strand = run.new_strand(begin.span)
+            try:
+                # Exclusive: a program that adopted the intent of another would act a second time.
+                (entry,) = strand.append_exclusive(_begin_draft(run, begin, (*charges, *shared)))
+                self._remember_end(run.run, strand.name, 0, entry)
+            except errors.ConcurrentUpdate:
+                raise errors.ReportRefused(run.run, f"span {begin.span} has begun before") from None
+
+        if self._charges is None or begin.op is not _MODEL:
+            commit(())
+        else:
+            bound = Amount(begin.usd, begin.tokens)
+            self._charges.reserve(run.run, begin.span, bound, commit)
 
     def begin_within(
         self,
@@ -283,8 +307,13 @@ class ReportWriter:
         strand.replay_step("begin")
         is_new = strand.replay_step("end") is None
         if is_new:
-            (entry,) = strand.append(_step_draft(run, step, begun))
+            charges: tuple[BudgetSliceCharge, ...] = ()
+            if self._charges is not None and step.op is _MODEL:
+                charges = self._charges.settle(run.run, step.span, begun.reserved, _spent(step))
+            (entry,) = strand.append(_step_draft(run, step, begun, charges=charges))
             self._remember_end(run.run, strand.name, 1, entry, ends=True)
+            if self._charges is not None:
+                self._charges.forget(run.run, step.span)
         # Also for a known step: a process may have died before it recorded the stop.
         self._stop_if_overrun(run, step, begun)
         return is_new
@@ -597,6 +626,7 @@ def _step_draft(
     run: ReportedRunWriter,
     step: report_items.StepReport,
     begun: report_kinds.ReportBeginFacts | None = None,
+    charges: tuple[BudgetSliceCharge, ...] = (),
 ) -> Draft:
     # Before any other code: a bill above the bound stops the run, however the step ended.
     is_overrun = begun and find_overrun(begun.reserved, _spent(step), run.limited)
@@ -621,7 +651,7 @@ def _step_draft(
         why = f"span {step.span} has a cost, and the run a cap: report its begin first"
         raise errors.Malformed("report", why)
     names = report_kinds.Names(step.name, step.agent, step.model, step.provider, code=step.code)
-    return run.step_draft(facts, _bodies(names, raws), begun)
+    return run.step_draft(facts, _bodies(names, raws), begun, charges)
 
 
 def _begin_draft(

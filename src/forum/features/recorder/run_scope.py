@@ -564,7 +564,18 @@ class StepScope:
     @property
     def _waits(self) -> bool:
         """Whether the step must be on record before it is made."""
-        return self._is_effect or (self.run.is_capped and self.op is Operation.MODEL)
+        return self._is_effect or self._reserves
+
+    @property
+    def _reserves(self) -> bool:
+        """Whether the step reserves its cost, of its run or of caps over many runs."""
+        return self.op is Operation.MODEL and (self.run.is_capped or self._is_shared)
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether caps over many runs pay for the call, whose highest cost the caller tells."""
+        tells = self._bound_price is not None or self._max_tokens is not None
+        return tells and self.recorder.sink.has_shared_caps
 
     def _record_begin(self) -> None:
         run = self.recorder.own_run(self.run)
@@ -575,7 +586,7 @@ class StepScope:
             raise errors.ForkedFromCappedRun(self.run.id)
         self.run = run
         run.check_deadline()
-        calls = 1 if run.is_capped and self.op is Operation.MODEL else 0
+        calls = int(self._reserves)
         if calls:
             self._reserved = self._bound()
         run.ensure_recorded()
@@ -610,8 +621,9 @@ class StepScope:
 
     @property
     def _is_bounded(self) -> bool:
-        """Whether the run has a cap of dollars or tokens."""
-        return self.run.start.usd < NO_LIMIT or self.run.start.tokens < NO_LIMIT
+        """Whether a cap of dollars or tokens pays for the call."""
+        start = self.run.start
+        return start.usd < NO_LIMIT or start.tokens < NO_LIMIT or self._is_shared
 
     def _bound(self) -> model_prices.CallPrice:
         """Return the highest cost of the call.  Raises `UnboundedCall` and `UnknownPrice`."""
@@ -634,7 +646,7 @@ class StepScope:
             why = "input is not set; pass what the model is given as input="
             raise errors.UnboundedCall(self._priced, why)
         size = self._input_tokens
-        if start.usd == NO_LIMIT:
+        if start.usd == NO_LIMIT and not self._is_shared:
             return model_prices.CallPrice(0, size + self._max_tokens, "")
         provider = clean_label(self.provider)
         try:

@@ -16,6 +16,7 @@ import msgspec
 from forum import errors
 from forum.app import Forum, build_secret_mask
 from forum.config import load_settings
+from forum.features.recorder.report_charges import ReportCharges
 from forum.features.recorder.report_items import (
     GateQuestion,
     ReportItem,
@@ -34,6 +35,8 @@ from forum.runs.report_drafts import MAX_BODY_BYTES
 from forum.runs.report_kinds import GapReason
 
 SPOOL_FOLDER = "recorder"
+OPERATOR = "operator"
+"""Who writes into the ledger of a folder, for the caps of `[budgets]`: as for `forum run`."""
 MAX_POST_BYTES = 512 * 1024
 """How much is sent in one request; a single larger item is sent alone."""
 _TIMEOUT_S = 30.0
@@ -50,6 +53,11 @@ class ReportSink(Protocol):
     """Why steps are dropped when the queue is full."""
     max_body: int
     """The highest number of bytes of one body."""
+
+    @property
+    def has_shared_caps(self) -> bool:
+        """Whether caps over many runs apply here; a server applies its own."""
+        return False
 
     def write(self, items: Sequence[ReportItem]) -> ReportResult:
         """Record items durably.  Raises `Unavailable` if they must be handed in again."""
@@ -118,7 +126,17 @@ class LedgerSink(ReportSink):
         """Write under the name of this process; the ledger itself survives a fork."""
         by = f"process-{os.getpid()}"
         # A program that can write to the ledger can decide at its gates, too.
-        self._writer = ReportWriter(self._ledger, by, is_only_writer=True, may_approve=True)
+        # A gateway charges the calls of its program itself.
+        is_relayed = "FORUM_RUN" in os.environ and "FORUM_TASK" not in os.environ
+        self._charges = None if is_relayed else ReportCharges(self.forum.runs.budgets, OPERATOR)
+        self._writer = ReportWriter(
+            self._ledger, by, is_only_writer=True, may_approve=True, charges=self._charges
+        )
+
+    @property
+    def has_shared_caps(self) -> bool:
+        """Whether caps over many runs apply to calls of models."""
+        return self._charges is not None and bool(self._charges.limits)
 
     def write(self, items: Sequence[ReportItem]) -> ReportResult:
         """Record items in the ledger."""
