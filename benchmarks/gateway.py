@@ -12,6 +12,7 @@ calls_ratio                  calls per second with 32 clients, gateway against b
 first_byte_ms                what the gateway adds to the first byte of a stream
 step_caller_us, step_ratio   what a step of the SDK costs (`benchmarks.recorder`)
 otlp_span_ms                 what a span costs that is reported over OTLP (`benchmarks.otlp`)
+served_...                   the gateway of a server on Postgres (`benchmarks.gateway_costs`)
 """
 
 import argparse
@@ -25,10 +26,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -49,6 +51,8 @@ GOALS = {
     "step_caller_us": 60.0,
     "step_ratio": 2.0,
     "otlp_span_ms": 0.3,
+    "served_added_p50_ms": 2.0,
+    "served_cpu_ms": 3.0,
 }
 CLIENTS = 32
 _ROOT = Path(__file__).parent.parent
@@ -89,23 +93,25 @@ def make_provider() -> Starlette:
     return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
 
 
-def make_proxy(upstream: str, database: str) -> Starlette:
-    """Return the bare reverse proxy: one durable insert, then the call."""
+def open_insert(database: str) -> Callable[[bytes], object]:
+    """Return a function that inserts a row into a database of SQLite, and syncs it to disk."""
     store = sqlite3.connect(database, check_same_thread=False, isolation_level=None)
     store.execute("PRAGMA journal_mode=WAL")
     store.execute("PRAGMA synchronous=FULL")
     store.execute("CREATE TABLE IF NOT EXISTS call (id INTEGER PRIMARY KEY, body BLOB)")
+    return lambda body: store.execute("INSERT INTO call (body) VALUES (?)", (body,))
+
+
+def make_proxy(upstream: str, insert: Callable[[bytes], object] | None = None) -> Starlette:
+    """Return the bare reverse proxy: an insert, if there is one, then the call."""
     client = httpx2.AsyncClient(timeout=60, limits=httpx2.Limits(max_connections=512))
-
-    def insert(body: bytes) -> None:
-        store.execute("INSERT INTO call (body) VALUES (?)", (body,))
-
     lock = asyncio.Lock()
 
     async def relay(request: Request) -> Response:
         body = await request.body()
-        async with lock:
-            await asyncio.to_thread(insert, body)
+        if insert is not None:
+            async with lock:
+                await asyncio.to_thread(insert, body)
         sent = client.build_request(
             "POST", upstream + request.url.path, content=body,
             headers={"content-type": "application/json", "accept-encoding": "identity"},
@@ -129,10 +135,12 @@ def serve(app: Starlette, port: int) -> None:
 
 
 @contextmanager
-def process(*words: str, **variables: str) -> Iterator["subprocess.Popen[bytes]"]:
+def process(
+    *words: str, variables: Mapping[str, str] = MappingProxyType({}), folder: Path = _ROOT
+) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a program until the end of the block."""
     with subprocess.Popen(
-        words, env=os.environ | variables, cwd=_ROOT, stderr=subprocess.DEVNULL
+        words, env={**os.environ, **variables}, cwd=folder, stderr=subprocess.DEVNULL
     ) as running:
         try:
             yield running
@@ -140,7 +148,8 @@ def process(*words: str, **variables: str) -> Iterator["subprocess.Popen[bytes]"
             running.send_signal(signal.SIGTERM)
 
 
-def _wait_for(url: str) -> None:
+def wait_for(url: str) -> None:
+    """Wait until a server answers."""
     deadline = monotonic() + 60
     while True:
         try:
@@ -165,19 +174,24 @@ def start_all(folder: Path) -> Iterator[tuple[str, str, str]]:
         "p=Path(sys.argv[1]); p.with_suffix('.new').write_text(json.dumps(dict(os.environ))); "
         "p.with_suffix('.new').rename(p); time.sleep(3600)"
     )
-    state = {"FORUM_STATE_DIR": str(folder / "state"), "FORUM_DATA_DIR": str(folder / "data")}
+    state = {
+        "FORUM_STATE_DIR": str(folder / "state"),
+        "FORUM_DATA_DIR": str(folder / "data"),
+        "OPENAI_BASE_URL": f"{provider}/v1",
+        "OPENAI_API_KEY": "sk-benchmark",
+    }
     with ExitStack() as stack:
         stack.enter_context(process(*me, "provider", str(ports[0])))
-        _wait_for(provider)
+        wait_for(provider)
         stack.enter_context(process(*me, "proxy", str(ports[1]), provider, str(folder / "p.db")))
         stack.enter_context(
             process(
                 sys.executable, "-m", "forum", "run", "--max-usd", "1000", "--max-repeats", "0",
                 "--", sys.executable, "-c", program, str(path),
-                **state, OPENAI_BASE_URL=f"{provider}/v1", OPENAI_API_KEY="sk-benchmark",
+                variables=state,
             )
         )  # fmt: skip
-        _wait_for(f"http://127.0.0.1:{ports[1]}")
+        wait_for(f"http://127.0.0.1:{ports[1]}")
         deadline = monotonic() + 60
         while not path.exists():
             assert monotonic() < deadline
@@ -299,12 +313,18 @@ def main(words: list[str]) -> None:
     figures = measure_gateway(2000 if options.full else options.calls)
     figures |= step_figures(20_000 if options.full else 5_000)
     figures |= span_figures()
+    with tempfile.TemporaryDirectory() as folder:
+        # Here, because it needs the parts above.
+        from benchmarks.gateway_costs import served_figures  # noqa: PLC0415
+
+        calls, memory_calls = (5_000, 100_000) if options.full else (500, 5_000)
+        figures |= served_figures(Path(folder), calls, memory_calls=memory_calls)
     if options.json:
         print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
         return
     for name, value in figures.items():
         goal = f"  (goal {GOALS[name]:g})" if name in GOALS else ""
-        print(f"{name:<16} {value:8.2f}{goal}")
+        print(f"{name:<27} {value:8.2f}{goal}")
 
 
 if __name__ == "__main__":
@@ -312,6 +332,8 @@ if __name__ == "__main__":
         case ["provider", port]:
             serve(make_provider(), int(port))
         case ["proxy", port, upstream, database]:
-            serve(make_proxy(upstream, database), int(port))
+            serve(make_proxy(upstream, open_insert(database)), int(port))
+        case ["proxy", port, upstream]:
+            serve(make_proxy(upstream), int(port))
         case words:
             main(words)

@@ -5,14 +5,16 @@ from random import Random
 
 import pytest
 
-from forum.errors import BudgetExceeded, PositionTaken
+from forum.errors import BudgetExceeded, BudgetSliceExhausted, PositionTaken
 from forum.ledger.body import text_content
 from forum.ledger.ports import (
     NO_LIMIT,
     Amount,
     BudgetAccount,
     BudgetCharge,
+    BudgetSliceCharge,
     OpenBudgetAccount,
+    Spend,
     Store,
     Timer,
 )
@@ -207,3 +209,37 @@ def test_groups_that_charge_the_same_runs_do_not_stand_in_each_others_way(
 
     for run in runs:
         assert stores[0].account(run) == BudgetAccount(Amount(calls=NO_LIMIT), Amount(calls=50))
+
+
+def test_a_commit_never_passes_a_slice_whatever_else_it_settles(
+    store_factory: StoreFactory,
+) -> None:
+    """Many calls share a commit: what one gives back, another may have, and no more than that."""
+    store, random, held = store_factory(), Random(7), 100
+    slices = [
+        store.take_slice(scope, "day", "me", Spend(held, held), Spend(held, held))
+        for scope in ("key:a", "key:b", "ledger")
+    ]
+    used = dict.fromkeys(slices, Spend())
+    for number in range(60):
+        charges, after, fits = [], dict(used), True
+        for part in random.sample(slices, random.randint(1, 3)):
+            asked = [Spend(random.randint(0, 30), random.randint(0, 30))] * random.randint(0, 2)
+            settled = [Spend(random.randint(-40, 10), random.randint(-40, 10))]
+            charges += [BudgetSliceCharge(part, each) for each in asked]
+            charges += [BudgetSliceCharge(part, each, guarded=False) for each in settled]
+            after[part] = Spend(*map(sum, zip(used[part], *asked, *settled, strict=True)))
+            more = Spend(*map(sum, zip(*asked, strict=True))) if asked else Spend()
+            fits &= all(
+                not n or total <= held for n, total in zip(more[:2], after[part][:2], strict=True)
+            )
+        random.shuffle(charges)
+        chain = Chain(store_factory.origin, strand=f"call/{number}")
+        if fits:
+            store.append([chain.next(effects=tuple(charges))])
+            used = after
+        else:
+            with pytest.raises(BudgetSliceExhausted):
+                store.append([chain.next(effects=tuple(charges))])
+        counted = {use.scope: use.used for use in store.budget_use()}
+        assert counted == {part.scope: used[part] for part in slices}

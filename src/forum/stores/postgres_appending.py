@@ -16,6 +16,14 @@ from forum import errors
 from forum.ledger import ports
 from forum.ledger.entry import MAIN_STRAND
 from forum.stores import sql_migrations, sql_queries
+from forum.stores.postgres_arrays import (
+    BigintArray,
+    BooleanArray,
+    ByteaArray,
+    IntegerArray,
+    TextArray,
+    TypedArray,
+)
 from forum.stores.postgres_connections import Connection
 from forum.stores.postgres_log import NotHereError, PostgresLog
 from forum.stores.postgres_reader import StrandKey
@@ -35,6 +43,14 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 0.02, 0.2
 
 _MAX_BUFFERED_BYTES = 1 << 20
 """The number of buffered body bytes above which a batch of body parts is sent."""
+
+
+_ColumnTypes = tuple[type[TypedArray], ...]
+_BODY_COLUMNS: _ColumnTypes = (
+    BigintArray, BigintArray, TextArray, IntegerArray, ByteaArray, ByteaArray, BigintArray,
+)  # fmt: skip
+_PIECE_COLUMNS: _ColumnTypes = (BigintArray, BigintArray, BigintArray, ByteaArray)
+_LIST_COLUMNS: _ColumnTypes = (BigintArray, BigintArray, BigintArray, IntegerArray, ByteaArray)
 
 
 _RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -139,7 +155,7 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
     def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
         # Sorted: two transactions that add the same strands cannot deadlock.
         runs, names = zip(*sorted(wanted), strict=True)
-        parameters = {"log": self._log, "runs": list(runs), "names": list(names)}
+        parameters = {"log": self._log, "runs": TextArray(runs), "names": TextArray(names)}
         rows = db.execute(QUERIES["add_strands"], parameters).fetchall()
         if len(rows) < len(wanted):  # the statement returns only new strands
             rows = db.execute(QUERIES["strand_ids"], parameters).fetchall()
@@ -150,10 +166,10 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
     ) -> None:
         rows = {
             "log": self._log,
-            "strands": [ids[r.position.run, r.position.strand] for r in records],
-            "ns": [r.position.n for r in records],
-            "bytes": [r.data for r in records],
-            "tags": [r.tag for r in records],
+            "strands": BigintArray(ids[r.position.run, r.position.strand] for r in records),
+            "ns": BigintArray(r.position.n for r in records),
+            "bytes": ByteaArray(r.data for r in records),
+            "tags": ByteaArray(r.tag for r in records),
         }
         if not db.execute(QUERIES["append"], rows).rowcount:
             raise NotHereError
@@ -171,13 +187,19 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
             for record in records
             for row in shared.body_rows(ids[record.position.run, record.position.strand], record)
         )
-        self._add_rows(db, "add_bodies", bodies, data=5)
+        self._add_rows(db, "add_bodies", bodies, _BODY_COLUMNS, data=5)
         pieces = (row for body in shared.rows.values() for row in body.pieces())
-        self._add_rows(db, "add_pieces", pieces, data=3)
-        self._add_rows(db, "add_lists", (body.row() for body in shared.rows.values()), data=4)
+        self._add_rows(db, "add_pieces", pieces, _PIECE_COLUMNS, data=3)
+        lists = (body.row() for body in shared.rows.values())
+        self._add_rows(db, "add_lists", lists, _LIST_COLUMNS, data=4)
 
     def _add_rows(
-        self, db: Connection, query: str, rows: Iterable[tuple[object, ...]], data: int
+        self,
+        db: Connection,
+        query: str,
+        rows: Iterable[tuple[object, ...]],
+        types: _ColumnTypes,
+        data: int,
     ) -> None:
         """Insert rows by some statements; `data` is the place of the column that may be large."""
         batch: list[tuple[object, ...]] = []
@@ -187,20 +209,52 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
             column = row[data]
             held += len(column) if isinstance(column, bytes) else 0
             if held > _MAX_BUFFERED_BYTES:
-                self._insert_columns(db, query, batch)
+                self._insert_columns(db, query, batch, types)
                 batch, held = [], 0
         if batch:
-            self._insert_columns(db, query, batch)
+            self._insert_columns(db, query, batch, types)
 
     def _insert_columns(
-        self, db: Connection, query: str, rows: Sequence[tuple[object, ...]]
+        self, db: Connection, query: str, rows: Sequence[tuple[object, ...]], types: _ColumnTypes
     ) -> None:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        db.execute(QUERIES[query], (self._log, *columns))
+        columns = zip(*rows, strict=True)
+        arrays = [array(column) for array, column in zip(types, columns, strict=True)]
+        db.execute(QUERIES[query], (self._log, *arrays))
 
     def _writes_shared_bodies(self, execute: QueryExecutor) -> bool:
         rows = execute("writes_shared_bodies", number=_SHARING_MIGRATION).fetchall()
         return bool(rows[0][0])
+
+    def _charge_slices(
+        self, execute: QueryExecutor, charges: Sequence[ports.BudgetSliceCharge]
+    ) -> None:
+        if len(charges) == 1:
+            super()._charge_slices(execute, charges)
+            return
+        # One statement for any number of caps.  It cannot change a row twice, so the charges of a
+        # slice are added up: what is settled makes room for what is asked for in the same commit.
+        by_slice: dict[ports.BudgetSlice, list[ports.BudgetSliceCharge]] = {}
+        for charge in charges:
+            by_slice.setdefault(charge.slice, []).append(charge)
+        asked = [_sum_amounts(each for each in some if each.guarded) for some in by_slice.values()]
+        totals = [_sum_amounts(some) for some in by_slice.values()]
+        columns: dict[str, TypedArray] = {
+            name: TextArray(getattr(budget_slice, name[:-1]) for budget_slice in by_slice)
+            for name in ("scopes", "periods", "owners")
+        }
+        columns["guarded"] = BooleanArray(
+            any(each.guarded for each in some) for some in by_slice.values()
+        )
+        for unit in ports.Spend._fields:
+            columns[unit] = BigintArray(getattr(total, unit) for total in totals)
+            columns[f"asked_{unit}"] = BigintArray(getattr(amount, unit) for amount in asked)
+        charged = {
+            ports.BudgetSlice(*row) for row in execute("charge_slices", **columns).fetchall()
+        }
+        for budget_slice, some in by_slice.items():
+            if budget_slice not in charged:
+                # One by one: the first that the slice does not cover is refused.
+                super()._charge_slices(execute, some)
 
     def _open_accounts(
         self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
@@ -210,39 +264,6 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
             for name in ports.Amount._fields
         }
         execute("open_accounts", runs=[a.run for a in accounts], **caps)
-
-    def _charge_slices(
-        self, execute: QueryExecutor, charges: Sequence[ports.BudgetSliceCharge]
-    ) -> None:
-        if len(charges) == 1:
-            self._charge_slice(execute, charges[0])
-            return
-        # One statement for any number of caps.  It cannot change a row twice, so the charges of a
-        # slice are added up: what counts is what the slice holds when the commit is over.
-        sums: dict[ports.BudgetSlice, ports.BudgetSliceCharge] = {}
-        for charge in charges:
-            before = sums.get(
-                charge.slice, ports.BudgetSliceCharge(charge.slice, ports.Spend(), guarded=False)
-            )
-            amount = ports.Spend(*map(sum, zip(before.amount, charge.amount, strict=True)))
-            guarded = before.guarded or charge.guarded
-            sums[charge.slice] = ports.BudgetSliceCharge(charge.slice, amount, guarded)
-        ordered = [sums[budget_slice] for budget_slice in sorted(sums)]
-        columns = {
-            "scopes": [c.slice.scope for c in ordered],
-            "periods": [c.slice.period for c in ordered],
-            "owners": [c.slice.owner for c in ordered],
-            "usd": [c.amount.usd for c in ordered],
-            "tokens": [c.amount.tokens for c in ordered],
-            "runs": [c.amount.runs for c in ordered],
-            "guarded": [c.guarded for c in ordered],
-        }
-        charged = {
-            ports.BudgetSlice(*row) for row in execute("charge_slices", **columns).fetchall()
-        }
-        for charge in ordered:
-            if charge.slice not in charged:
-                self._charge_slice(execute, charge)  # which says why, or charges another row
 
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         # One statement cannot change a row twice, so keep only the last time of each timer.
@@ -260,3 +281,8 @@ class PostgresEntryStore(PostgresLog, SqlEntryStore):
 
     def _add_ended(self, execute: QueryExecutor, ends: Sequence[ports.EndedRun]) -> None:
         execute("add_ended", runs=[e.run for e in ends], parents=[e.parent for e in ends])
+
+
+def _sum_amounts(charges: Iterable[ports.BudgetSliceCharge]) -> ports.Spend:
+    amounts = [charge.amount for charge in charges]
+    return ports.Spend(*map(sum, zip(*amounts, strict=True))) if amounts else ports.Spend()

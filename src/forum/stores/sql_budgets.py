@@ -184,7 +184,7 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
     def _charge_slices(
         self, execute: QueryExecutor, charges: Sequence[ports.BudgetSliceCharge]
     ) -> None:
-        """Charge slices.  Raises `BudgetSliceExhausted`."""
+        """Charge slices.  Raises `BudgetSliceExhausted` if one does not cover a guarded charge."""
         for charge in charges:
             self._charge_slice(execute, charge)
 

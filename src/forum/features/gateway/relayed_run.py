@@ -254,7 +254,7 @@ class RelayedRun:
             return OpenCall(await self.writer.begin(facts, bodies), facts)
 
         # Before the charge: an overrun that is reported later ends this call.
-        overruns = await self._shared.overruns()
+        overruns = await self._in_flight.recent_overruns(self._shared.overruns)
 
         async def commit(charges: tuple[BudgetSliceCharge, ...]) -> OpenCall:
             strand = await self.writer.begin(facts, bodies, charges)
@@ -310,6 +310,7 @@ class RelayedRun:
             if call.charges and self._shared is not None:
                 # A crash after this ends calls of other processes for nothing, which loses nothing.
                 await self._shared.report_overrun(call.charges)
+                self._in_flight.forget_overruns()
             await call.strand.append_exclusive_async(draft)
             asked = getattr(facts.spent, limit)
             await self.record_stop(StopReason.BUDGET, limit, asked, call.facts.span)

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
 
 from forum.errors import CapReached, StoreFailed
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetSliceCharge, Spend
@@ -163,6 +165,9 @@ class CallsInFlight:
         """By the scope of a cap."""
         self._calls: set[OpenCall] = set()
         self._watch: asyncio.Task[None] | None = None
+        self._overruns: Mapping[str, int] = {}
+        self._read_at = -inf
+        """When the overruns were read."""
 
     def add(self, call: OpenCall) -> None:
         """Count a call that is recorded."""
@@ -190,6 +195,30 @@ class CallsInFlight:
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._watch_overruns(read_overruns))
 
+    async def recent_overruns(
+        self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]
+    ) -> Mapping[str, int]:
+        """Return the overruns as they are, or were a moment ago.
+
+        A call is ended when they become more than they were at its beginning.  So to begin with an
+        older number can end it for nothing, and cannot let it go on.
+        """
+        if monotonic() - self._read_at > WATCH_SECONDS:
+            await self._read_overruns(read_overruns)
+        return self._overruns
+
+    def forget_overruns(self) -> None:
+        """Let the next call read the overruns: this process has just reported one."""
+        self._read_at = -inf
+
+    async def _read_overruns(
+        self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]
+    ) -> Mapping[str, int]:
+        begun = monotonic()
+        overruns = await read_overruns()
+        self._overruns, self._read_at = overruns, begun
+        return overruns
+
     async def _watch_overruns(
         self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]
     ) -> None:
@@ -200,7 +229,7 @@ class CallsInFlight:
                 return
             # Without the database nothing is known; calls end by their own limits.
             with suppress(StoreFailed):
-                overruns = await read_overruns()
+                overruns = await self._read_overruns(read_overruns)
                 for call in calls:
                     earlier = call.overruns
                     if any(overruns.get(scope, 0) > earlier.get(scope, 0) for scope in call.scopes):

@@ -7,11 +7,13 @@ credential is recorded.
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from urllib.request import getproxies
 
 import httpx2
 
 from forum.features.gateway.routes import ApiProvider
 from forum.features.gateway.sent_parts import HOP_BY_HOP
+from forum.features.gateway.upstream_connections import ProviderTransport
 from forum.models.provider_http import system_ssl_context
 from forum.models.urls import is_loopback
 
@@ -54,12 +56,17 @@ DEFAULT_URLS: Mapping[ApiProvider, str] = {
 def make_client(address: ProviderAddress, connections: int) -> httpx2.AsyncClient:
     """Return the client for one provider.  It follows no redirect and retries nothing."""
     local = is_loopback(address.url)
-    return httpx2.AsyncClient(
-        verify=system_ssl_context()
+    context = (
+        system_ssl_context()
         if address.url.lower().startswith("https:")
-        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        # A proxy from the environment is meant for other hosts, not for this machine.
-        trust_env=not local,
+        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    # A proxy from the environment is meant for other hosts, not for this machine.
+    has_proxy = not local and bool(getproxies())
+    return httpx2.AsyncClient(
+        verify=context,
+        transport=None if has_proxy else ProviderTransport(context, connections),
+        trust_env=has_proxy,
         timeout=httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=None),
         limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
         follow_redirects=False,

@@ -526,25 +526,28 @@ WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = %(
     ))
 -- name: charge_slices
 -- Rows are locked in one order: two commits that charge the same slices cannot deadlock.
-WITH charge AS (
+WITH more AS (
     SELECT * FROM unnest(
-        %(scopes)b::text[], %(periods)b::text[], %(owners)b::text[],
-        %(usd)b::bigint[], %(tokens)b::bigint[], %(runs)b::bigint[], %(guarded)b::boolean[]
-    ) AS u (scope, period, owner, usd, tokens, runs, guarded)
+        %(scopes)b::text[], %(periods)b::text[], %(owners)b::text[], %(guarded)b::boolean[],
+        %(usd)b::bigint[], %(tokens)b::bigint[], %(runs)b::bigint[],
+        %(asked_usd)b::bigint[], %(asked_tokens)b::bigint[], %(asked_runs)b::bigint[]
+    ) AS u (
+        scope, period, owner, guarded, usd, tokens, runs, asked_usd, asked_tokens, asked_runs
+    )
 ), slice AS (
     SELECT budget.scope, budget.period, budget.owner FROM forum.budget
-    JOIN charge USING (scope, period, owner)
+    JOIN more USING (scope, period, owner)
     WHERE budget.log = %(log)s ORDER BY scope, period, owner FOR UPDATE OF budget
 )
 UPDATE forum.budget AS b
-SET usd = b.usd + charge.usd, tokens = b.tokens + charge.tokens, runs = b.runs + charge.runs
-FROM slice JOIN charge USING (scope, period, owner)
+SET usd = b.usd + more.usd, tokens = b.tokens + more.tokens, runs = b.runs + more.runs
+FROM slice JOIN more USING (scope, period, owner)
 WHERE b.log = %(log)s AND b.period = slice.period AND b.scope = slice.scope
-    AND b.owner = slice.owner AND (NOT charge.guarded OR (
+    AND b.owner = slice.owner AND (NOT more.guarded OR (
         b.until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
-        AND (charge.usd <= 0 OR b.usd + charge.usd <= b.usd_held)
-        AND (charge.tokens <= 0 OR b.tokens + charge.tokens <= b.tokens_held)
-        AND (charge.runs <= 0 OR b.runs + charge.runs <= b.runs_held)
+        AND (more.asked_usd <= 0 OR b.usd + more.usd <= b.usd_held)
+        AND (more.asked_tokens <= 0 OR b.tokens + more.tokens <= b.tokens_held)
+        AND (more.asked_runs <= 0 OR b.runs + more.runs <= b.runs_held)
     ))
 RETURNING b.scope, b.period, b.owner
 -- name: remove_slice
