@@ -481,6 +481,19 @@ class ReportRefused(Conflict):
     text = "run {run}: {why}; report to a run of your own that is open"
 
 
+class EarlierInputRefused(Conflict):
+    """A report refers to the input of an earlier step, and its own cannot be made of that."""
+
+    run: str
+    span: str
+    why: str
+
+    text = (
+        "nothing of the batch was recorded: run {run} has no input of span {span} for it: {why}; "
+        "send inputs whole"
+    )
+
+
 class RecorderQueueFull(Unavailable):
     """The recorder cannot keep up, and was opened to say so."""
 

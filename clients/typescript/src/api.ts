@@ -617,6 +617,18 @@ export interface DoneReviewForm {
   remark: string | null;
 }
 
+/**
+ * The input begins with the first bytes of the recorded input of an earlier step of the run.
+ * `input` is then a text: what follows these bytes.  It is put together before anything of the
+ * batch is recorded; where that is not possible, the whole batch is refused as a conflict, and
+ * has     to be sent with whole inputs.
+ */
+export interface EarlierInput {
+  span: string;
+  size: number;
+  sha256: string;
+}
+
 /** What is to be approved instead of what has this digest. */
 export interface EditAsk {
   subject: string;
@@ -2115,6 +2127,7 @@ export interface StepBegin {
   prices?: string;
   cut?: number;
   input?: unknown;
+  input_after?: EarlierInput | null;
 }
 
 /** The content of an entry without its time, position and hashes. */
@@ -2150,6 +2163,7 @@ export interface StepReport {
   output?: unknown;
   error?: unknown;
   attributes?: unknown;
+  input_after?: EarlierInput | null;
 }
 
 /** Why something was stopped. */

@@ -2129,6 +2129,14 @@ class RunStart(
     calls: int = 9007199254740991
 
 
+class EarlierInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The input begins with the first bytes of the recorded input of an earlier step of the run."""
+
+    span: str
+    size: int
+    sha256: str
+
+
 class StepBegin(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="begin"
 ):
@@ -2148,6 +2156,7 @@ class StepBegin(
     prices: str = ""
     cut: int = 0
     input: msgspec.Raw | None = None
+    input_after: EarlierInput | None = None
 
 
 class StepReport(
@@ -2177,6 +2186,7 @@ class StepReport(
     output: msgspec.Raw | None = None
     error: msgspec.Raw | None = None
     attributes: msgspec.Raw | None = None
+    input_after: EarlierInput | None = None
 
 
 class RunEnd(

@@ -21,6 +21,21 @@ _Name = Annotated[str, Meta(max_length=1000)]
 _Label = Annotated[str, Meta(max_length=128)]
 
 
+class EarlierInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The input begins with the first bytes of the recorded input of an earlier step of the run.
+
+    `input` is then a text: what follows these bytes.  It is put together before anything of the
+    batch is recorded; where that is not possible, the whole batch is refused as a conflict, and has
+    to be sent with whole inputs.
+    """
+
+    span: SpanName
+    size: Number
+    """How many bytes."""
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    """The digest of the whole input."""
+
+
 class _ReportedItem(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
@@ -64,6 +79,7 @@ class StepBegin(_ReportedItem, frozen=True, tag="begin"):
     prices: _Label = ""
     cut: Number = 0
     input: Json = msgspec.UNSET
+    input_after: EarlierInput | None = None
 
 
 class StepReport(_ReportedItem, frozen=True, tag="step"):
@@ -91,6 +107,7 @@ class StepReport(_ReportedItem, frozen=True, tag="step"):
     output: Json = msgspec.UNSET
     error: Json = msgspec.UNSET
     attributes: Json = msgspec.UNSET
+    input_after: EarlierInput | None = None
 
 
 class RunEnd(_ReportedItem, frozen=True, tag="end"):

@@ -15,6 +15,7 @@ import msgspec
 from forum import errors
 from forum.engine import SharedBudgets, expire_gate, find_gate, open_gate_draft
 from forum.features.recorder import report_items
+from forum.features.recorder.earlier_inputs import InputJoiner
 from forum.features.recorder.report_charges import ReportCharges
 from forum.features.recorder.values import to_attachment
 from forum.ledger.body import BytesContent
@@ -450,8 +451,10 @@ class ReportWriter:
     def write(self, items: Sequence[report_items.ReportItem]) -> report_items.ReportResult:
         """Write a batch in its order, steps that follow each other in one commit.
 
-        An item that is refused does not keep the others from being recorded.
+        An item that is refused does not keep the others from being recorded.  Nothing is recorded
+        if an input cannot be put together: raises `EarlierInputRefused`.
         """
+        items = self._join_inputs(items)
         result = _ResultBuilder()
         group: list[tuple[int, report_items.StepReport]] = []
         for number, item in enumerate(items):
@@ -466,6 +469,23 @@ class ReportWriter:
             result.run(number, partial(self._write, changed, number, result))
         self._write_group(group, result)
         return result.build()
+
+    def _join_inputs(
+        self, items: Sequence[report_items.ReportItem]
+    ) -> Sequence[report_items.ReportItem]:
+        """Return items with whole inputs."""
+        joiner = InputJoiner(self._ledger)
+        joined: list[report_items.ReportItem] = []
+        for item in items:
+            if isinstance(item, report_items.StepBegin | report_items.StepReport):
+                earlier = item.input_after
+                if earlier is not None and self._find_own(item.run) is None:
+                    why = "the run is not one of yours"
+                    raise errors.EarlierInputRefused(item.run, earlier.span, why)
+                joined.append(joiner.join(item))
+            else:
+                joined.append(item)
+        return joined
 
     def _write_group(
         self, group: Sequence[tuple[int, report_items.StepReport]], result: "_ResultBuilder"

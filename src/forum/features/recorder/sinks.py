@@ -16,6 +16,7 @@ import msgspec
 from forum import errors
 from forum.app import Forum, build_secret_mask
 from forum.config import load_settings
+from forum.features.recorder.earlier_inputs import SentInputs
 from forum.features.recorder.report_charges import ReportCharges
 from forum.features.recorder.report_items import (
     GateQuestion,
@@ -245,6 +246,7 @@ class ServerSink(ReportSink):
     def reopen(self) -> None:
         """Use connections of this process's own."""
         self._client = httpx2.Client(base_url=self._url, timeout=_TIMEOUT_S, headers=self._headers)
+        self._sent_inputs, self._sends_new = SentInputs(), True
 
     def recover(self) -> None:
         """Send what processes of this machine that were killed have not sent."""
@@ -256,42 +258,80 @@ class ServerSink(ReportSink):
 
     def write(self, items: Sequence[ReportItem]) -> ReportResult:
         """Send items, in several requests if they are large."""
+        masked = [self._mask_input(item) for item in items]
         results: list[tuple[int, ReportResult]] = []
         sent = 0
         while sent < len(items):
-            encoded: list[bytes] = []
-            size = 0
-            while sent + len(encoded) < len(items):
-                data = msgspec.json.encode(items[sent + len(encoded)])
-                if encoded and size + len(data) > MAX_POST_BYTES:
-                    break
-                encoded.append(data)
-                size += len(data)
-            results.append((sent, self._post(b'{"items":[' + b",".join(encoded) + b"]}")))
+            encoded, refers = self._encode_first(masked[sent:])
+            whole = masked[sent : sent + len(encoded)]
+            reply = self._post(encoded)
+            if refers and reply.status_code in (409, 422):
+                # Nothing is recorded: the earlier input is gone, or the release of the server does
+                # not know that it could be used.
+                self._sends_new = reply.status_code == 409
+                self._sent_inputs.forget({item.run for item in whole})
+                continue
+            result = _read_result(reply)
+            self._learn(whole, result)
+            results.append((sent, result))
             sent += len(encoded)
         return _join_results(results)
+
+    def _encode_first(self, items: Sequence[ReportItem]) -> tuple[list[bytes], bool]:
+        """Return as many items as fit into one request, at least one, and whether some refer."""
+        encoded: list[bytes] = []
+        size, refers = 0, False
+        for item in items:
+            shown = self._sent_inputs.shorten(item) if self._sends_new else item
+            data = msgspec.json.encode(shown)
+            size += len(data)
+            if encoded and size > MAX_POST_BYTES:
+                break
+            encoded.append(data)
+            refers = refers or shown is not item
+        return encoded, refers
+
+    def _mask_input(self, item: ReportItem) -> ReportItem:
+        """Return an item with the secrets of its input masked, as the server records it."""
+        if not isinstance(item, StepBegin | StepReport) or not isinstance(item.input, msgspec.Raw):
+            return item
+        content = bytes(item.input)
+        masked = b"".join(self._mask.mask_chunks([content])) if self._mask else content
+        return msgspec.structs.replace(item, input=msgspec.Raw(masked))
+
+    def _learn(self, items: Sequence[ReportItem], result: ReportResult) -> None:
+        """Remember the inputs that are recorded, to send only what is new in the next ones."""
+        refused = {refusal.item for refusal in result.refused}
+        recorded = [item for number, item in enumerate(items) if number not in refused]
+        self._sent_inputs.remember(recorded)
+        self._sent_inputs.forget(item.run for item in recorded if isinstance(item, RunEnd))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _post(self, body: bytes) -> ReportResult:
+    def _post(self, items: Sequence[bytes]) -> httpx2.Response:
+        body = b'{"items":[' + b",".join(items) + b"]}"
         # Masked before anything leaves the process.
         masked = b"".join(self._mask.mask_chunks([body])) if self._mask else body
         try:
             with _writing():
-                reply = self._client.post(
+                return self._client.post(
                     "/api/v1/reports", content=masked, headers={"Content-Type": "application/json"}
                 )
         except httpx2.TransportError as error:
             raise errors.RecorderUnusable(f"the server cannot be reached: {error}") from None
-        if reply.status_code == 200:
-            return _result_decoder.decode(reply.content)
-        why = f"the server answers with {reply.status_code}: {reply.text[:500]}"
-        if reply.status_code in (413, 422):
-            # The same request would be refused again.
-            raise errors.Malformed("report", why)
-        raise errors.RecorderUnusable(why)
+
+
+def _read_result(reply: httpx2.Response) -> ReportResult:
+    """Return the result of a request.  Raises the error for which it failed."""
+    if reply.status_code == 200:
+        return _result_decoder.decode(reply.content)
+    why = f"the server answers with {reply.status_code}: {reply.text[:500]}"
+    if reply.status_code in (413, 422):
+        # The same request would be refused again.
+        raise errors.Malformed("report", why)
+    raise errors.RecorderUnusable(why)
 
 
 def raise_refusal(result: ReportResult) -> None:
