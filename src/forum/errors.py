@@ -1237,19 +1237,6 @@ class NotConfined(SetupError):
     remedy = "{step}, then: forum doctor"
 
 
-class AgentNotRelayed(SetupError):
-    """An agent calls an API that the gateway does not relay, so nothing would be capped."""
-
-    agent: str
-
-    text = (
-        "{agent} calls an API that Forum does not relay: nothing would be capped or recorded, and "
-        "it would not get its key. It was not started. Start it without forum run, or use another "
-        "agent"
-    )
-    remedy = "forum run --help"
-
-
 class UnknownPrice(Invalid):
     """The price of a model is not known; it is not assumed to be zero."""
 

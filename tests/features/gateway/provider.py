@@ -241,8 +241,26 @@ async def _responses(
     events = [
         b"event: response.created\n"
         + _data({"type": "response.created", "sequence_number": 0, "response": begun}),
+        b"event: response.output_item.added\n"
+        + _data(
+            {
+                "type": "response.output_item.added",
+                "sequence_number": 0,
+                "output_index": 0,
+                "item": item,
+            }
+        ),
+        b"event: response.output_item.done\n"
+        + _data(
+            {
+                "type": "response.output_item.done",
+                "sequence_number": 1,
+                "output_index": 0,
+                "item": item,
+            }
+        ),
         b"event: response.completed\n"
-        + _data({"type": "response.completed", "sequence_number": 1, "response": reply}),
+        + _data({"type": "response.completed", "sequence_number": 2, "response": reply}),
     ]
     await _stream(send, events, cut=cut)
 
@@ -294,6 +312,8 @@ async def _messages(
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": first},
         {"type": "content_block_start", "index": 0, "content_block": start},
+        *([{"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": block["text"]}}] if "text" in block else []),
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
          "usage": {"output_tokens": written}},

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from forum.errors import AgentNotRelayed
 from forum.features.gateway.routes import ApiProvider
 
 
@@ -35,10 +34,10 @@ class AgentProfile(Struct, frozen=True):
     """
 
     providers: tuple[ApiProvider, ...]
-    """Whose APIs it calls.  With none of them the gateway can neither cap nor record it."""
+    """Whose APIs it calls; the first one decides whether Forum has a key."""
     arguments: tuple[str, ...] = ()
     with_key: tuple[str, ...] = ()
-    """More arguments where Forum has a key for its first provider."""
+    """More arguments where Forum has a key."""
     with_login: tuple[str, ...] = ()
     """More arguments where the agent shows a credential of its own."""
     variables: Mapping[str, str] = {}
@@ -96,10 +95,10 @@ AGENT_PROFILES: Final[Mapping[str, AgentProfile]] = {
         variables={"FORUM_RUN_TOKEN": "{token}"},
     ),
     "gemini": AgentProfile(
-        providers=(),
+        providers=(ApiProvider.GEMINI,),
         # Settings of the user may say to log in with Google, whose calls go elsewhere.
         settings=SettingsFile(
-            content='{"security":{"auth":{"selectedType":"gateway"}}}',
+            content='{"security":{"auth":{"selectedType":"gemini-api-key"}}}',
             variable="GEMINI_CLI_SYSTEM_SETTINGS_PATH",
         ),
         bypasses=frozenset({"GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"}),
@@ -126,13 +125,6 @@ def find_profile(argv: Sequence[str]) -> tuple[str, AgentProfile | None]:
     """Return the name of a program, and its profile if it is a known agent."""
     name = Path(argv[0]).name
     return name, AGENT_PROFILES.get(name)
-
-
-def check_profile(argv: Sequence[str]) -> None:
-    """Raise `AgentNotRelayed` for a known agent whose calls the gateway cannot relay."""
-    name, profile = find_profile(argv)
-    if profile is not None and not profile.providers:
-        raise AgentNotRelayed(name)
 
 
 def apply_profile(

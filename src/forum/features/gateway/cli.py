@@ -102,7 +102,6 @@ def run(
     call was refused; 126 or 127 if it cannot be started.  Standard input, output and error are
     those of COMMAND; the summary is on stderr.
     """
-    from forum.features.gateway.agent_profiles import check_profile
     from forum.features.gateway.program import find_removed
     from forum.features.gateway.relayed_run import RunLimits
     from forum.features.gateway.run_session import RunOptions, run_program
@@ -114,7 +113,6 @@ def run(
             raise SystemExit(EXIT_NOT_EXECUTABLE)
         common_options.echo_error(f"error: {command[0]}: no such program")
         raise SystemExit(EXIT_NOT_FOUND)
-    check_profile(command)
     settings = common_options.current_settings()
     gateway = read_gateway_settings(settings, os.environ)
     cap = Amount(*(NO_LIMIT if limit is None else limit for limit in

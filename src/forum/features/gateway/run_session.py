@@ -152,7 +152,10 @@ def run_program(
             root=root,
             sockets=sockets,
             sandbox=sandbox,
-            folder=Path(stack.enter_context(TemporaryDirectory(prefix="forum-run-"))),
+            # Not in /tmp: Gemini CLI reads no settings below a folder that all may write to.
+            folder=Path(
+                stack.enter_context(TemporaryDirectory(prefix="run-", dir=forum.settings.state))
+            ),
         )
         summary = asyncio.run(session.play())
         if not relayed.open_calls:
