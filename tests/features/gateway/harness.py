@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ import uvicorn
 
 from forum.app import Forum, new_run_id, now
 from forum.config import load_settings
+from forum.features.gateway.attempts import ModelRoute
 from forum.features.gateway.call_plan import PriceBook
 from forum.features.gateway.relay import Relay
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
@@ -101,8 +102,10 @@ def harness(
     seed: int | None = None,
     with_key: bool = True,
     free: bool = False,
+    routes: Callable[[str], Mapping[str, ModelRoute]] = lambda _: {},
 ) -> Iterator[Harness]:
     """Open a ledger in a folder, and a gateway to a local provider for one run."""
+    home.mkdir(exist_ok=True)
     (home / "forum.toml").touch()
     settings = replace(load_settings(home, {"FORUM_STATE_DIR": str(home / "state")}))
     provider = LocalProvider(home / "provider.log", seed)
@@ -126,7 +129,7 @@ def harness(
                 (b"x-goog-api-key", PROVIDER_KEY.encode()) if with_key else None,
             ),
         )  # fmt: skip
-        relay = Relay(addresses, PriceBook({}), now)
+        relay = Relay(addresses, PriceBook({}), now, routes(upstream))
         file = forum.log.open_calls_file()
         stack.callback(file.close)
         name, cap = new_run_id(), limits.cap

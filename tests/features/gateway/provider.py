@@ -35,6 +35,8 @@ class LocalProvider:
         self.forced_usage: dict[str, Any] | None = None
         self.always_cut = self.refuses = self.echoes = False
         self.delay = 0.0
+        self.fates: dict[str, str] = {}
+        """How calls of a model fail: by a status, `hang`, or `cut` before the first byte."""
         self.answering_model = ""
         """The model that replies name, where it is not the one that was asked for."""
         self.stated_cost: dict[str, str] = {}
@@ -60,11 +62,9 @@ class LocalProvider:
             await _reply(send, 200, {"object": "list", "data": []})
             return
         fate = self._random.random() if self._random else 1.0
-        if fate < 0.08 or self.refuses:
-            await _reply(send, 500, {"error": {"message": "broken", "type": "server_error"}})
-            return
-        if fate < 0.12:
-            await _reply(send, 429, {"error": {"message": "slow down", "type": "rate_limit"}})
+        refusal = "500" if fate < 0.08 or self.refuses else "429" if fate < 0.12 else ""
+        if failure := self.fates.get(_model_of(path, request), refusal):
+            await _fail(failure, send)
             return
         if self._random:
             await asyncio.sleep(self._random.random() * 0.02)
@@ -149,6 +149,17 @@ async def _stream(send: Send, events: list[bytes], *, cut: bool) -> None:
         await asyncio.sleep(0)
     if not cut:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _fail(fate: str, send: Send) -> None:
+    if fate == "hang":
+        await asyncio.sleep(3)
+    elif fate == "cut":
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"100")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+    else:
+        await _reply(send, int(fate), {"error": {"message": "broken", "type": "error"}})
 
 
 def _model_of(path: str, request: dict[str, Any]) -> str:

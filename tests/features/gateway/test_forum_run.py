@@ -77,9 +77,21 @@ def test_sdks_in_a_loop_never_pass_the_cap(terminal: Terminal, tmp_path: Path) -
     assert terminal.type("ledger", "verify").returncode == 0
 
 
-def test_calls_of_a_killed_gateway_are_recorded_as_lost(terminal: Terminal, tmp_path: Path) -> None:
-    """The next process records them at full price; the cap of each run holds, and all verifies."""
-    log, kills = tmp_path / "provider.log", 6
+ROUTE = '[gateway.routes]\n"gpt-4o-mini" = ["openai/gpt-4o-mini", "openai/gpt-4o-mini"]\n'
+"""A failed call is tried again."""
+
+
+@pytest.mark.parametrize(("kills", "settings"), [(6, ""), (3, ROUTE)], ids=["once", "with a route"])
+def test_calls_of_a_killed_gateway_are_recorded_as_lost(
+    terminal: Terminal, tmp_path: Path, kills: int, settings: str
+) -> None:
+    """The next process records them at full price; the cap of each run holds, and all verifies.
+
+    Each attempt of a route is a call of its own, so none is made twice and none is missing.
+    """
+    log = tmp_path / "provider.log"
+    with (terminal.folder / "forum.toml").open("a") as file:
+        file.write(settings)
     chance = random.Random(11)
     with local_provider(log, seed=5) as url:
         for _ in range(kills):
@@ -119,7 +131,7 @@ def test_the_program_gets_a_token_and_no_key(terminal: Terminal, url: str) -> No
     assert document["OPENAI_API_KEY"].startswith("forum-run-")
     assert document["TRACEPARENT"].split("-")[1] == document["FORUM_RUN"].replace("-", "")
     assert "sk-local" not in done.stdout
-    assert "GEMINI_API_KEY" not in document
+    assert document["GEMINI_API_KEY"] == document["OPENAI_API_KEY"]
     assert document["OTEL_EXPORTER_OTLP_ENDPOINT"] in document["OPENAI_BASE_URL"]
     assert document["OPENAI_API_KEY"] in document["OTEL_EXPORTER_OTLP_HEADERS"]
 
@@ -345,17 +357,18 @@ def test_a_program_that_goes_round_the_gateway_is_told_of(terminal: Terminal, ur
 
 def test_a_missing_key_is_named_when_the_program_fails(terminal: Terminal) -> None:
     """An SDK says that it has no key; Forum says where it looked for one."""
-    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY",
+             "GOOGLE_API_KEY")  # fmt: skip
     for name in names:
         terminal.environment.pop(name, None)
     failed = terminal.type(
-        "run", "--", sys.executable, "-c", "raise SystemExit(3)", GEMINI_API_KEY="g" * 20
+        "run", "--", sys.executable, "-c", "raise SystemExit(3)", GROQ_API_KEY="g" * 20
     )
 
     assert failed.returncode == 3
     assert "Forum found no key to pass on: set OPENAI_API_KEY or ANTHROPIC_API_KEY" in failed.stderr
     why = "(keys of providers that Forum does not relay to)"
-    assert f"the command does not get GEMINI_API_KEY {why}" in failed.stderr
+    assert f"the command does not get GROQ_API_KEY {why}" in failed.stderr
 
 
 def test_a_local_model_without_a_price_is_told_how_it_gets_one(

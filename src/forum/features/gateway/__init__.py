@@ -13,7 +13,10 @@ FEATURE = Feature(
             summary="Cap and record an agent",
         ),
     ),
-    sections=(("gateway", "gateway.section:GatewaySection"),),
+    sections=(
+        ("gateway", "gateway.section:GatewaySection"),
+        ("upstreams", "gateway.section:UpstreamSection"),
+    ),
     server="gateway.http:GatewayExtension",
     subcommands=(("mcp", "gateway.mcp_relay_cli:gateway"),),
     doctor="gateway.doctor:CHECKS",

@@ -184,7 +184,7 @@ class GatewayExtension(ServerExtension):
             # The first is the project of the operator, to whom the environment belongs.
             bound = bind_tenant(tenant.forum.settings) if index else tenant.forum.settings
             settings = read_gateway_settings(bound, os.environ)
-            relay = Relay(settings.addresses, settings.prices, now)
+            relay = Relay(settings.addresses, settings.prices, now, settings.routes)
             self._gateways[id(tenant)] = TenantGateway(tenant, settings, relay)
 
     @asynccontextmanager

@@ -1,25 +1,33 @@
 """Relay one call: reserve, record, call the provider, pass its reply on, record, settle.
 
 The order is what the caps rest on.  A call is made only after its reservation is durable, so a
-gateway that is killed at any moment has recorded every call that it made.  It makes each call once.
+gateway that is killed at any moment has recorded every call that it made.  It makes each call once;
+an attempt at another upstream is a call of its own, with a record and a reservation of its own.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from time import monotonic
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 import httpx2
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from forum import errors
-from forum.features.gateway import refusals, reply_reader, routes, sent_parts, upstream
+from forum.features.gateway import (
+    attempts,
+    refusals,
+    reply_reader,
+    routes,
+    sent_parts,
+    upstream,
+)
 from forum.features.gateway.call_plan import CallPlan, PriceBook, plan_call
 from forum.features.gateway.call_reader import read_call_by_size, read_model
 from forum.features.gateway.composed_body import JSON_TYPE, check_media
@@ -28,7 +36,7 @@ from forum.features.gateway.request_reader import ReadRequest
 from forum.features.gateway.reservations import OpenCall
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import NO_LIMIT, Amount, Clock
+from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount, Clock
 from forum.ledger.strand import Attachment
 from forum.limits.admission import MAX_CALL_BYTES, collect_body
 from forum.limits.off_loop import read_by_size, run_by_size
@@ -36,12 +44,15 @@ from forum.models.prices import Price
 from forum.runs import report_drafts, report_kinds
 from forum.runs.strict_json import show_name
 
+T = TypeVar("T")
 MAX_CALL_SECONDS: Final = 3600.0
 LEFT_SECONDS: Final = 120.0
 """How long the rest of a reply is read for a client that has left; then it is settled in full."""
 MAX_CONNECTIONS: Final = 512
 # After these the provider may have made the call: a proxy before it gave up, not the model.
 _BILLED_STATUSES: Final = frozenset({408, 409, 499, 502, 504, *range(520, 528)})
+_FAILURES: Final = frozenset({"timeout", "connect", "cut"})
+"""Codes of calls that an upstream did not answer, or not to the end."""
 _MIN_CREDENTIAL_BYTES: Final = 8
 _COST_HEADER: Final = "x-litellm-response-cost"
 _HIDDEN: Final = b"[credential of the client]"
@@ -106,6 +117,8 @@ class _CallResult:
     size: int = 0
     may_be_billed: bool = True
     is_whole: bool = False
+    is_retryable: bool = False
+    """Whether nothing was passed on, and another upstream is to be tried."""
     stated_usd: int | None = 0
     """The cost that a header of the reply states, in nano-dollars; None if it is unreadable."""
 
@@ -120,19 +133,26 @@ class Relay:
     """Relays calls to the providers, for any number of runs, on one event loop."""
 
     def __init__(
-        self, addresses: Sequence[upstream.ProviderAddress], prices: PriceBook, clock: Clock
+        self,
+        addresses: Sequence[upstream.ProviderAddress],
+        prices: PriceBook,
+        clock: Clock,
+        model_routes: Mapping[str, attempts.ModelRoute] = MappingProxyType({}),
     ) -> None:
-        self.addresses = {address.provider: address for address in addresses}
-        self.prices, self._clock = prices, clock
-        self.secrets = tuple(address.secret for address in addresses)
-        self._clients: dict[routes.ApiProvider, httpx2.AsyncClient] = {}
+        self.health = attempts.UpstreamHealth()
+        self._clock, self._routes = clock, model_routes
+        self._targets = {each.provider: attempts.CallTarget(each, prices) for each in addresses}
+        listed = (target.address for route in model_routes.values() for target in route.targets)
+        self._addresses = {address.name: address for address in (*addresses, *listed)}
+        self.secrets = tuple(address.secret for address in self._addresses.values())
+        self._clients: dict[str, httpx2.AsyncClient] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Hold the connections to the providers open."""
         self._clients = {
-            provider: upstream.make_client(address, MAX_CONNECTIONS)
-            for provider, address in self.addresses.items()
+            name: upstream.make_client(address, MAX_CONNECTIONS)
+            for name, address in self._addresses.items()
         }
         try:
             yield
@@ -161,35 +181,49 @@ class Relay:
         route = routes.find_route(request.provider, request.method, path)
         http_exchange = _Exchange(
             relay=self, request=request, route=route, run=run, span=run.new_span(),
-            began=self._clock(),
+            began=self._clock(), target=self._targets[request.provider],
         )  # fmt: skip
-        free = self._is_free(request.provider)
         watch = asyncio.create_task(http_exchange.watch_client())
         try:
-            run.check_open()
-            _check_plain(request.path)
-            size, url = len(body), self.addresses[request.provider].url
-            read = await http_exchange.read_parts(body)
-            planned = partial(plan_call, route, read, run, self.prices, url=url, free=free)
-            plan = await run_by_size(size, planned)
-            if route.operation is routes.ApiOperation.FREE:
-                await http_exchange.make_free_call(plan)
+            reading = self._read(http_exchange, body)
+            read = await http_exchange.answer_errors(body, reading)
+            if read is None:
                 return
-            run.check_repeats(await run_by_size(size, partial(http_exchange.digest, read)))
-            plan, call = await self._begin(http_exchange, plan)
-        except refusals.CallRefused as refusal:
-            await http_exchange.refuse(refusal, body)
-            return
-        except errors.WorkerLost as error:
-            await http_exchange.send_error(503, "busy", str(error))
-        except errors.ForumError:
-            # Nothing was sent.  The SDKs try again after this status, which is right here.
-            await http_exchange.send_error(503, "ledger", "the ledger cannot be written now")
-            raise
-        else:
-            await http_exchange.make_call(plan, call)
+            model_route = self._routes.get(read.model)
+            if model_route is None or model_route.provider is not request.provider:
+                await self._attempt(http_exchange, read, body)
+                return
+            targets = self.health.order(model_route.targets)
+            for number, target in enumerate(targets, 1):
+                wait = model_route.first_byte_s if number < len(targets) else None
+                http_exchange.aim(target, self._clock(), wait)
+                if not await self._attempt(http_exchange, read, body):
+                    return
         finally:
             watch.cancel()
+
+    async def _read(self, http_exchange: "_Exchange", body: bytes) -> ReadRequest | None:
+        """Return a request that has a price; None if it was made because it is free."""
+        http_exchange.run.check_open()
+        _check_plain(http_exchange.request.path)
+        read = await http_exchange.read_parts(body)
+        if http_exchange.route.operation is not routes.ApiOperation.FREE:
+            return read
+        await http_exchange.make_free_call(http_exchange.plan(read))
+        return None
+
+    async def _attempt(self, http_exchange: "_Exchange", read: ReadRequest, body: bytes) -> bool:
+        """Make a call at one upstream; return whether the next one is to be tried."""
+        begun = await http_exchange.answer_errors(body, self._reserve(http_exchange, read))
+        return begun is not None and await http_exchange.make_call(*begun)
+
+    async def _reserve(
+        self, http_exchange: "_Exchange", read: ReadRequest
+    ) -> tuple[CallPlan, OpenCall]:
+        size = len(read.body)
+        plan = await run_by_size(size, partial(http_exchange.plan, read))
+        await http_exchange.count_once(read)
+        return await self._begin(http_exchange, plan)
 
     async def _begin(self, http_exchange: "_Exchange", plan: CallPlan) -> tuple[CallPlan, OpenCall]:
         """Reserve and record a call; with a lower output limit if only a shared cap needs one."""
@@ -200,21 +234,17 @@ class Relay:
         except refusals.CallRefused as refusal:
             if refusal.left is None or plan.request.output_limit is not None:
                 raise
-            left, address = refusal.left, self.addresses[http_exchange.request.provider]
-        planned = partial(
-            plan_call, http_exchange.route, plan.request, run, self.prices, url=address.url,
-            free=address.is_free, shared_left=left,
-        )  # fmt: skip
+            left = refusal.left
+        altered = plan.altered
+        planned = partial(http_exchange.plan, plan.request, shared_left=left)
         plan = await run_by_size(size, planned)
+        plan = replace(plan, altered=tuple(dict.fromkeys((*altered, *plan.altered))))
         bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
         return plan, await run.begin(http_exchange.begin_facts(plan), bodies)
 
-    def _is_free(self, provider: routes.ApiProvider) -> bool:
-        return self.addresses[provider].is_free
-
-    def client_for(self, provider: routes.ApiProvider) -> httpx2.AsyncClient:
-        """Return the open client of a provider."""
-        return self._clients[provider]
+    def client_for(self, address: upstream.ProviderAddress) -> httpx2.AsyncClient:
+        """Return the open client of an upstream."""
+        return self._clients[address.name]
 
     def now(self) -> int:
         """Return the time in microseconds since 1970."""
@@ -231,7 +261,12 @@ class _Exchange:
     run: RelayedRun
     span: str
     began: int
+    target: attempts.CallTarget
+    first_byte_s: float | None = None
+    """How long the upstream may send nothing, if another one is tried after it."""
+    first_byte: asyncio.Timeout | None = None
     started: float = field(default_factory=monotonic)
+    is_counted: bool = False
     has_answered: bool = False
     has_left: bool = False
     limit: asyncio.Timeout | None = None
@@ -242,6 +277,48 @@ class _Exchange:
     """The members of the query that are sent."""
     media_type: str = JSON_TYPE
     """The type of the body that is sent."""
+
+    def aim(self, target: attempts.CallTarget, began: int, first_byte_s: float | None) -> None:
+        """Make the next attempt, at an upstream, a call of its own."""
+        if self.target is not target:
+            self.span, self.began, self.started = self.run.new_span(), began, monotonic()
+        self.target, self.first_byte_s, self.limit = target, first_byte_s, None
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether another upstream is tried if this one fails."""
+        is_wanted = not self.has_left and not self.run.stop_reason
+        return self.first_byte_s is not None and is_wanted and not self.has_answered
+
+    def plan(self, read: ReadRequest, shared_left: Amount = UNLIMITED) -> CallPlan:
+        """Return the plan of a call at the upstream.  Raises `CallRefused`."""
+        address = self.target.address
+        plan = plan_call(
+            self.route, self.target.prepare(read), self.run, self.target.prices, url=address.url,
+            free=address.is_free, shared_left=shared_left,
+        )  # fmt: skip
+        return self.target.mark(plan, read.model)
+
+    async def count_once(self, read: ReadRequest) -> None:
+        """Count a request, however often it is tried.  Raises `CallRefused` for a loop."""
+        if not self.is_counted:
+            self.is_counted = True
+            digest = await run_by_size(len(read.body), partial(self.digest, read))
+            self.run.check_repeats(digest)
+
+    async def answer_errors(self, body: bytes, work: Awaitable[T]) -> T | None:
+        """Return what comes of work before a call; answer what it raises, and return None then."""
+        try:
+            return await work
+        except refusals.CallRefused as refusal:
+            await self.refuse(refusal, body)
+        except errors.WorkerLost as error:
+            await self.send_error(503, "busy", str(error))
+        except errors.ForumError:
+            # Nothing was sent.  The SDKs try again after this status, which is right here.
+            await self.send_error(503, "ledger", "the ledger cannot be written now")
+            raise
+        return None
 
     async def read_parts(self, body: bytes) -> ReadRequest:
         """Compose what is sent.  Raises `CallRefused` for what is not passed on, `WorkerLost`."""
@@ -292,7 +369,7 @@ class _Exchange:
             span=self.span,
             within=self.run.within,
             model=report_kinds.derive_name(model or "", report_kinds.A_MODEL),
-            provider=self.route.provider.value,
+            provider=self.target.address.name,
             usd=plan.amount.usd,
             tokens=plan.amount.tokens,
             calls=plan.amount.calls,
@@ -324,7 +401,7 @@ class _Exchange:
             within=self.run.within,
             began=self.began,
             micros=self._micros(),
-            provider=self.route.provider.value,
+            provider=self.target.address.name,
             code=refusal.reason.value,
             cut=cut,
         )
@@ -354,8 +431,11 @@ class _Exchange:
         bodies = self._reply_bodies(result, reader, self._sent_parts())
         await self.run.writer.record(facts, [kept, *bodies])
 
-    async def make_call(self, plan: CallPlan, call: OpenCall) -> None:
-        """Make the call and settle it, with its whole reservation if its cost is not known."""
+    async def make_call(self, plan: CallPlan, call: OpenCall) -> bool:
+        """Make the call and settle it, with its whole reservation if its cost is not known.
+
+        Return whether another upstream is to be tried.
+        """
         result, reader = _CallResult(Outcome.INDETERMINATE, "fault"), None
         try:
             if self.has_left:  # while the call waited for its reservation: nobody wants the reply
@@ -364,13 +444,16 @@ class _Exchange:
                 result = _CallResult(Outcome.CANCELLED, "stopped", may_be_billed=False)
                 await self._tell_stopped()
             else:
+                self.relay.health.begin(self.target.address.name)
                 result, reader = await self._call(plan, call)
         finally:
+            self.relay.health.end(self.target.address.name, failed=self._has_failed(result))
             facts = self._step_facts(plan, call, result, reader)
             if reader is not None:
                 self.run.counters.tools.update(reader.tools)
             bodies = await run_by_size(result.size, partial(self._reply_bodies, result, reader))
             await self.run.settle(call, facts, bodies)
+        return result.is_retryable
 
     def _step_facts(
         self,
@@ -421,8 +504,8 @@ class _Exchange:
         """Return the price by the model that the reply names, and whether it is another one."""
         if reader is None or plan.is_free:
             return plan.price, False
-        url = self.relay.addresses[self.route.provider].url
-        return self.relay.prices.judge_reply(plan.price, plan.request.model, reader.model, url)
+        prices, url = self.target.prices, self.target.address.url
+        return prices.judge_reply(plan.price, plan.request.model, reader.model, url)
 
     def _is_overrun(
         self,
@@ -445,14 +528,18 @@ class _Exchange:
     ) -> tuple[_CallResult, reply_reader.ReplyReader | None]:
         """Send the request once and pass the reply on; report failures in the result."""
         result, reader = _CallResult(), None
-        address = self.relay.addresses[self.route.provider]
+        address = self.target.address
         try:
-            async with self.run.limit_time(MAX_CALL_SECONDS) as limit:
+            async with (
+                self.run.limit_time(MAX_CALL_SECONDS) as limit,
+                asyncio.timeout(self.first_byte_s) as first_byte,
+            ):
                 self.limit = limit
                 if call is not None:
                     call.limit = limit
                 self._limit_rest()
-                response = await self.relay.client_for(address.provider).send(
+                self.first_byte = first_byte
+                response = await self.relay.client_for(address).send(
                     self._provider_request(plan, address), stream=True
                 )
                 try:
@@ -465,7 +552,10 @@ class _Exchange:
                         self.route.operation,
                         streams=result.media_type == "text/event-stream",
                     )
-                    await self._pass_reply(response, plan, result, reader)
+                    if self.may_go_on and result.status in attempts.RETRIED_STATUSES:
+                        await self._keep_failure(response, result)
+                    else:
+                        await self._pass_reply(response, plan, result, reader)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -475,7 +565,8 @@ class _Exchange:
                 await self._tell_stopped()
             else:
                 result.outcome, result.code = Outcome.TIMEOUT, "timeout"
-                await self.send_error(504, "timeout", "the provider did not answer in time")
+                why = "the provider did not answer in time"
+                await self._fail(result, 504, why)
         except (
             httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, httpx2.InvalidURL,
             httpx2.UnsupportedProtocol,
@@ -484,15 +575,29 @@ class _Exchange:
             result.outcome, result.code = Outcome.FAILED, "connect"
             result.may_be_billed = False
             why = f"the provider cannot be reached ({type(error).__name__})"
-            await self.send_error(502, "connect", why)
+            await self._fail(result, 502, why)
         except httpx2.HTTPError as error:
             result.outcome, result.code = Outcome.FAILED, "cut"
             why = f"the connection to the provider broke ({type(error).__name__})"
-            await self.send_error(502, "cut", why)
+            await self._fail(result, 502, why)
         if reader is not None and result.is_whole:
             await run_by_size(result.size, reader.finish)
         self._judge(result, reader)
         return result, reader
+
+    async def _fail(self, result: _CallResult, status: int, why: str) -> None:
+        """Tell the client of a failure, unless another upstream is tried."""
+        result.is_retryable = self.may_go_on
+        if not result.is_retryable:
+            await self.send_error(status, result.code, why)
+
+    async def _keep_failure(self, response: httpx2.Response, result: _CallResult) -> None:
+        """Keep the reply of an upstream that failed, for the record."""
+        result.is_retryable = True
+        keys = reply_reader.SecretHider(self.relay.secrets)
+        async for chunk in response.aiter_bytes():
+            result.keep(keys.pass_on(chunk))
+        result.keep(keys.finish())
 
     def _is_stopped(self, call: OpenCall | None) -> bool:
         return self.run.has_overrun or (call is not None and call.is_ended)
@@ -502,6 +607,12 @@ class _Exchange:
         if not self.run.has_overrun:
             why = "a call of another run under the same cap was billed above its bound"
         await self.send_error(402, "stopped", why)
+
+    def _has_failed(self, result: _CallResult) -> bool | None:
+        """Return whether the upstream failed; None if the call says nothing of it."""
+        if self.has_left or result.code in ("stopped", "client-left", "fault"):
+            return None
+        return result.code in _FAILURES or result.status in attempts.RETRIED_STATUSES
 
     def _judge(self, result: _CallResult, reader: reply_reader.ReplyReader | None) -> None:
         """Decide the outcome of a reply, and whether the provider may bill it."""
@@ -534,11 +645,18 @@ class _Exchange:
         if is_packed:
             headers = [pair for pair in headers if pair[0] != b"content-encoding"]
         headers.append((b"forum-run", self.run.run.encode()))
+        chunks: AsyncIterator[bytes]
+        chunks = response.aiter_bytes() if is_packed else response.aiter_raw()
+        if self.may_go_on:
+            # A reply that breaks off before its first byte was not passed on.
+            chunks = _prepend(await anext(chunks, b""), chunks)
+        if self.first_byte is not None:
+            self.first_byte.reschedule(None)
         self.has_answered = True
         await self._send(
             {"type": "http.response.start", "status": response.status_code, "headers": headers}
         )
-        async for raw in response.aiter_bytes() if is_packed else response.aiter_raw():
+        async for raw in chunks:
             chunk = keys.pass_on(raw)
             shown = hider.pass_on(chunk) if hider is not None else chunk
             if shown:
@@ -558,7 +676,11 @@ class _Exchange:
     ) -> httpx2.Request:
         url = address.url + self.route.path + sent_parts.encode_query(self.query)
         headers = upstream.request_headers(
-            self.headers, self.request.credentials, address, self.request.token
+            # What the client shows is for the provider of its API, and for no other upstream.
+            self.headers,
+            () if address.upstream else self.request.credentials,
+            address,
+            self.request.token,
         )
         if plan.body:
             headers.append((b"content-type", self.media_type.encode("latin-1")))
@@ -637,6 +759,13 @@ class _Exchange:
 
     def _micros(self) -> int:
         return round(1e6 * (monotonic() - self.started))
+
+
+async def _prepend(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield a first piece, and then the others."""
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _is_json(media_type: str) -> bool:

@@ -207,7 +207,7 @@ class _RunSession:
 
     async def play(self) -> CommandSummary:
         """Serve the gateway while the program runs."""
-        relay = Relay(self.gateway.addresses, self.gateway.prices, now)
+        relay = Relay(self.gateway.addresses, self.gateway.prices, now, self.gateway.routes)
         app = RunGateway(relay, self.run, self.token, self.options.extensions)
         config = uvicorn.Config(
             app, http=TimeoutH11Protocol, ws="none", lifespan="off", log_config=None,

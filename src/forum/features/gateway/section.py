@@ -1,15 +1,41 @@
 """The section `[gateway]` of the project file."""
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from forum.runs.team_settings import WrittenPrice
-from forum.section_reader import Dollars, SecretFile, SecretVariable, Section, WrittenAmount
+from forum.section_reader import (
+    Dollars,
+    NamedSection,
+    SecretFile,
+    SecretVariable,
+    Section,
+    WrittenAmount,
+)
 
 DEFAULT_MAX_REPEATS: Final = 100
 DEFAULT_QUIET_SECONDS: Final = 600
+DEFAULT_FIRST_BYTE_SECONDS: Final = 60
+
+
+class UpstreamApi(StrEnum):
+    """An API that upstreams of `[upstreams]` speak."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+class UpstreamSection(NamedSection, frozen=True):
+    """`[upstreams.NAME]`: a provider that routes of the gateway can name."""
+
+    url: Annotated[str, Meta(min_length=1)]
+    api: UpstreamApi = UpstreamApi.OPENAI
+    key_env: SecretVariable = ""
+    key_file: Annotated[SecretFile, Meta(title="the key of the upstream {}")] = ""
+    prices: dict[str, WrittenPrice] = msgspec.field(default_factory=dict)
 
 
 class GatewaySection(Section, frozen=True):
@@ -26,6 +52,9 @@ class GatewaySection(Section, frozen=True):
     ] = ""
     gemini_key_env: SecretVariable = ""
     gemini_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for gemini")] = ""
+    routes: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """By the name that clients give as the model: upstreams, each as `NAME/MODEL`."""
+    first_byte_seconds: WrittenAmount = WrittenAmount(DEFAULT_FIRST_BYTE_SECONDS)
     free_loopback: bool = False
     prices: dict[str, WrittenPrice] = msgspec.field(default_factory=dict)
     usd: Dollars | None = None

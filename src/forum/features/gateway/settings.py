@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from forum.config import Settings
 from forum.errors import BadSettings
+from forum.features.gateway.attempts import CallTarget, ModelRoute
 from forum.features.gateway.call_plan import PriceBook
 from forum.features.gateway.routes import ApiProvider
 from forum.features.gateway.section import (
     DEFAULT_MAX_REPEATS,
     DEFAULT_QUIET_SECONDS,
     GatewaySection,
+    UpstreamSection,
 )
 from forum.features.gateway.upstream import DEFAULT_URLS, ProviderAddress
 from forum.ledger.key_forms import looks_like_key
@@ -55,6 +57,15 @@ PROVIDER_SECRETS = frozenset(
 _PROVIDER_KEY = re.compile(r"[!-~]+")
 
 
+class KeyPlace(NamedTuple):
+    """Where a key is: in a variable, or in a file."""
+
+    variable: str
+    file: str
+    prefix: str = ""
+    """What the names of the two settings begin with."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
     """The effective settings of a gateway."""
@@ -68,6 +79,8 @@ class GatewaySettings:
     max_repeats: int = DEFAULT_MAX_REPEATS
     quiet_seconds: int = DEFAULT_QUIET_SECONDS
     """After so long without a call, the next call of a key begins a new run."""
+    routes: Mapping[str, ModelRoute] = field(default_factory=dict)
+    """By the name that clients give as the model."""
     explicit: frozenset[ApiProvider] = field(default_factory=frozenset)
     """The providers whose address was set, and is not the default."""
 
@@ -128,12 +141,14 @@ def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> Gat
                 is_free=section.free_loopback and is_loopback(url),
             )
         )
+    upstreams = _read_upstreams(settings, section, environ)
     with settings.sections.errors("gateway"):
+        prices = _read_prices(section.prices)
+        own = {each.provider.value: CallTarget(each, prices) for each in addresses}
         return GatewaySettings(
             addresses=tuple(addresses),
-            prices=PriceBook(
-                {model: _read_price(model, price) for model, price in section.prices.items()}
-            ),
+            prices=prices,
+            routes=_read_routes(section, {**own, **upstreams}),
             cap=Amount(
                 _read_limit(section, "usd", NANO_USD),
                 _read_limit(section, "tokens"),
@@ -145,6 +160,63 @@ def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> Gat
             quiet_seconds=_read_limit(section, "quiet_seconds"),
             explicit=frozenset(explicit),
         )
+
+
+def _read_upstreams(
+    settings: Settings, section: GatewaySection, environ: Mapping[str, str]
+) -> dict[str, CallTarget]:
+    """Return the upstreams that routes can name, with the prices that are declared for each."""
+    found = {}
+    for name, upstream in settings.sections.read_named("upstreams", UpstreamSection).items():
+        # The user's own settings are the operator's, and no tenant gets their keys.
+        if _is_tenant(settings) and settings.origins.get(f"upstreams.{name}") != str(settings.file):
+            continue
+        with settings.sections.errors(f"upstreams.{name}"):
+            if name in set(ApiProvider) or "/" in name:
+                raise ValueError(f"{name}: write another name; it is that of a provider")
+            url = upstream.url.rstrip("/")
+            if not url.startswith(("http://", "https://")) or not host_of(url):
+                raise ValueError("url: write https://HOST/PATH")
+            provider = ApiProvider(upstream.api.value)
+            key = _read_secret(KeyPlace(upstream.key_env, upstream.key_file), environ)
+            _check_own(settings, key, "key_env", environ)
+            address = ProviderAddress(
+                provider=provider,
+                url=url,
+                key_header=_make_header(provider, key),
+                is_free=section.free_loopback and is_loopback(url),
+                upstream=name,
+            )
+            found[name] = CallTarget(address, _read_prices(section.prices | upstream.prices))
+    return found
+
+
+def _read_routes(
+    section: GatewaySection, upstreams: Mapping[str, CallTarget]
+) -> dict[str, ModelRoute]:
+    """Return the routes.  Raises `ValueError`."""
+    seconds = float(_read_limit(section, "first_byte_seconds"))
+    found = {}
+    for name, listed in section.routes.items():
+        targets = []
+        for each in listed:
+            upstream, _, model = each.partition("/")
+            if upstream not in upstreams or not model:
+                raise ValueError(
+                    f"routes.{name}: write UPSTREAM/MODEL, with one of {', '.join(upstreams)}"
+                )
+            targets.append(replace(upstreams[upstream], model=model))
+        providers = {target.address.provider for target in targets}
+        if len(providers) != 1 or ApiProvider.GEMINI in providers:
+            raise ValueError(
+                f"routes.{name}: list upstreams that speak one API, openai or anthropic"
+            )
+        found[name] = ModelRoute(providers.pop(), tuple(targets), seconds)
+    return found
+
+
+def _read_prices(prices: Mapping[str, WrittenPrice]) -> PriceBook:
+    return PriceBook({model: _read_price(model, price) for model, price in prices.items()})
 
 
 def _is_tenant(settings: Settings) -> bool:
@@ -175,22 +247,31 @@ def _read_key(
     settings: Settings, section: GatewaySection, provider: ApiProvider, environ: Mapping[str, str]
 ) -> tuple[bytes, bytes] | None:
     """Return the header with the key of a ledger for a provider, or None if it has none."""
+    setting = f"{provider}_key"
+    place = KeyPlace(
+        getattr(section, f"{setting}_env"), getattr(section, f"{setting}_file"), f"{provider}_"
+    )
     if not _is_tenant(settings):
-        key = _read_secret(section, provider, environ)
+        key = _read_secret(place, environ)
         return _make_header(provider, key) or _key_header(provider, environ)
     own = (settings.origins.get(f"gateway.{provider}_key_{kind}") for kind in ("env", "file"))
     # The user's own settings are the operator's.
-    key = _read_secret(section, provider, environ) if str(settings.file) in own else ""
-    operators = {environ.get(name, "").strip() for name in PROVIDER_SECRETS} - {""}
-    if key in operators:
-        raise ValueError(f"{provider}_key_env: name a key of this ledger, not the server's own key")
+    key = _read_secret(place, environ) if str(settings.file) in own else ""
+    _check_own(settings, key, f"{provider}_key_env", environ)
     return _make_header(provider, key)
 
 
-def _read_secret(section: GatewaySection, provider: ApiProvider, environ: Mapping[str, str]) -> str:
+def _check_own(settings: Settings, key: str, setting: str, environ: Mapping[str, str]) -> None:
+    """Raise `ValueError` for a tenant that names a key of the operator."""
+    operators = {environ.get(name, "").strip() for name in PROVIDER_SECRETS} - {""}
+    if _is_tenant(settings) and key in operators:
+        raise ValueError(f"{setting}: name a key of this ledger, not the server's own key")
+
+
+def _read_secret(place: KeyPlace, environ: Mapping[str, str]) -> str:
     """Return the key that the settings name; empty if they name none.  Raises `ValueError`."""
-    env_setting, file_setting = f"{provider}_key_env", f"{provider}_key_file"
-    variable, file = getattr(section, env_setting), getattr(section, file_setting)
+    env_setting, file_setting = f"{place.prefix}key_env", f"{place.prefix}key_file"
+    variable, file = place.variable, place.file
     if variable and file:
         raise ValueError(f"{env_setting}: leave it out where {file_setting} is set")
     if variable:

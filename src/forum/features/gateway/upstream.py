@@ -39,6 +39,13 @@ class ProviderAddress:
     """None if clients bring credentials of their own."""
     is_free: bool = False
     """Whether the operator has declared that calls cost nothing."""
+    upstream: str = ""
+    """The name in `[upstreams]`; empty for the address of the gateway itself."""
+
+    @property
+    def name(self) -> str:
+        """The name in the record: that of the upstream, or of the provider."""
+        return self.upstream or self.provider.value
 
     @property
     def secret(self) -> bytes:
