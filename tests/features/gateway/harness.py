@@ -128,8 +128,14 @@ def harness(
                 ApiProvider.GEMINI, upstream,
                 (b"x-goog-api-key", PROVIDER_KEY.encode()) if with_key else None,
             ),
+            ProviderAddress(
+                ApiProvider.AZURE, upstream,
+                (b"api-key", PROVIDER_KEY.encode()) if with_key else None,
+            ),
         )  # fmt: skip
-        relay = Relay(addresses, PriceBook({}), now, routes(upstream))
+        relay = Relay(
+            addresses, PriceBook({}, {"my-deployment": "gpt-4o-mini"}), now, routes(upstream)
+        )
         file = forum.log.open_calls_file()
         stack.callback(file.close)
         name, cap = new_run_id(), limits.cap

@@ -163,9 +163,12 @@ async def _fail(fate: str, send: Send) -> None:
 
 
 def _model_of(path: str, request: dict[str, Any]) -> str:
-    """Return the model of a request, which Gemini has in the path."""
-    _, of_gemini, model = path.partition("/models/")
-    return model.partition(":")[0] if of_gemini else request.get("model", "")
+    """Return the model of a request, which Gemini and Azure have in the path."""
+    for before, after in (("/models/", ":"), ("/deployments/", "/")):
+        _, found, model = path.partition(before)
+        if found:
+            return model.partition(after)[0]
+    return str(request.get("model", ""))
 
 
 def _limit_of(request: dict[str, Any]) -> int:

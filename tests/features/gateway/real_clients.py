@@ -69,6 +69,9 @@ CLIENTS = {
     "crewai": RealClient(
         ("crewai[anthropic]",), "crewai_agents.py", 2, does="crews with OpenAI and Anthropic"
     ),
+    "azure-openai": RealClient(
+        ("openai",), "azure_openai_sdk.py", 4, does="Azure: deployments, streams, embeddings, v1"
+    ),
     "google-genai": RealClient(
         ("google-genai",), "google_genai_sdk.py", 6, does="Gemini: contents, streams, embeddings"
     ),

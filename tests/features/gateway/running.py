@@ -60,6 +60,8 @@ def provider_variables(url: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "sk-local-anthropic",
         "GOOGLE_GEMINI_BASE_URL": url,
         "GEMINI_API_KEY": "sk-local-gemini",
+        "AZURE_OPENAI_ENDPOINT": url,
+        "AZURE_OPENAI_API_KEY": "sk-local-azure",
     }
 
 

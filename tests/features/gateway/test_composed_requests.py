@@ -207,6 +207,10 @@ KNOWN_CALLS = {
     ("gemini", "POST", "/v1/models/gemini-2.5-pro:streamGenerateContent"),
     ("gemini", "POST", "/v1alpha/models/gemini-2.5-pro:countTokens"),
     ("gemini", "POST", "/v1beta/models/m:embedContent"),
+    ("azure", "POST", "/openai/deployments/my-deployment/chat/completions"),
+    ("azure", "POST", "/openai/deployments/my-deployment/embeddings"),
+    ("azure", "POST", "/openai/v1/chat/completions"), ("azure", "POST", "/openai/v1/responses"),
+    ("azure", "POST", "/openai/responses"), ("azure", "POST", "/openai/v1/embeddings"),
     ("gemini", "POST", "/v1beta/models/m:batchEmbedContents"),
 }  # fmt: skip
 A_SEGMENT = st.sampled_from(
@@ -226,7 +230,8 @@ def test_a_path_is_listed_or_refused_by_name(
 ) -> None:
     """Whatever a provider will serve one day under another path needs the operator's word."""
     path = "/" + "/".join(segments)
-    models = {"openai": ("",), "anthropic": ("/v1",), "gemini": ("/v1", "/v1alpha", "/v1beta")}
+    models = {"openai": ("",), "anthropic": ("/v1",), "gemini": ("/v1", "/v1alpha", "/v1beta"),
+              "azure": ("/openai", "/openai/v1")}  # fmt: skip
     begun = {f"{version}/models" for version in models[provider]}
     is_model = path in begun or path.rpartition("/")[0] in begun
     is_model &= provider != "gemini" or ":" not in path

@@ -221,7 +221,7 @@ def test_routes_are_read_from_the_settings(tmp_path: Path) -> None:
         ('[gateway.routes]\nfast = []\n', "speak one API"),
         ('[gateway.routes]\nfast = ["openai/x", "anthropic/y"]\n', "speak one API"),
         ('[gateway.routes]\nfast = ["gemini/x"]\n', "speak one API"),
-        ('[upstreams.openai]\nurl = "https://x"\n', "write another name"),
+        ('[upstreams.openai]\nurl = "https://x"\n', "write another name: a-z"),
         ('[upstreams.x]\nurl = "ftp://x"\n', "https://HOST"),
         ('[upstreams.x]\nurl = "https://x"\nkey_env = "MISSING"\n', "MISSING is not set"),
     ],

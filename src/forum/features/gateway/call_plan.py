@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from forum.errors import UnknownPrice
 from forum.features.gateway.composed_body import set_inner_member, set_member
@@ -37,6 +37,8 @@ class PriceBook:
     """Prices of models by their names: declared ones first, then those of the table."""
 
     declared: Mapping[str, Price]
+    deployments: Mapping[str, str] = field(default_factory=dict)
+    """The models of names that say nothing of a price."""
 
     def find(self, model: str, *, url: str = "", embeds: bool = False) -> Price | None:
         """Return the price of a model, or None if it is not known.
@@ -45,6 +47,7 @@ class PriceBook:
         """
         if model in self.declared:
             return self.declared[model]
+        model = self.deployments.get(model, model)
         if len(model) > MAX_NAME_CHARS:
             return None  # names in replies are remembered with their prices
         try:
@@ -61,6 +64,7 @@ class PriceBook:
         asked for holds whatever the provider calls its model.
         """
         is_declared = price is not None and not price.provider
+        asked = self.deployments.get(asked, asked)
         if not replied or replied == asked or (is_declared and replied not in self.declared):
             return price, False
         other = self.find(replied, url=url)

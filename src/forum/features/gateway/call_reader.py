@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from forum.errors import BodyTooExpensive
-from forum.features.gateway.composed_body import compose_body, refuse_body
+from forum.features.gateway.composed_body import ComposedBody, compose_body, refuse_body
 from forum.features.gateway.gemini_request import bound_gemini_request, spell_members
 from forum.features.gateway.refusals import CallRefused, RefusalReason
 from forum.features.gateway.request_reader import (
@@ -66,6 +66,8 @@ def read_call(route: ApiRoute, body: bytes) -> ReadRequest:
     composed = compose_body(body)
     if route.provider is ApiProvider.GEMINI and route.is_priced:
         composed = spell_members(composed)
+    if route.provider is ApiProvider.AZURE and route.model:
+        composed = _name_deployment(route.model, composed)
     loose = read_composed(composed)
     if not route.is_priced:
         return loose
@@ -75,3 +77,16 @@ def read_call(route: ApiRoute, body: bytes) -> ReadRequest:
         return bound_request(route.operation, composed)
     except CallRefused as refusal:
         return replace(loose, model=route.model or loose.model, doubt=refusal.message)
+
+
+def _name_deployment(model: str, composed: ComposedBody) -> ComposedBody:
+    """Return a body that is read as one for the deployment in the path; it is sent unchanged.
+
+    Raises `CallRefused` if it names another one.
+    """
+    value = composed.value
+    if not isinstance(value, dict):
+        return composed
+    if value.get("model") not in (None, model):
+        raise refuse_body("its body names another model than its path")
+    return ComposedBody(composed.data, {**value, "model": model})

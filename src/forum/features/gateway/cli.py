@@ -88,15 +88,15 @@ def run(
 ) -> None:
     """Run COMMAND with its model calls capped and recorded.
 
-    A gateway on loopback relays the calls of COMMAND to OpenAI, Anthropic and Gemini, and to
+    A gateway on loopback relays the calls of COMMAND to OpenAI, Anthropic, Gemini and Azure, and to
     servers that speak their APIs.  It reserves the most that a call can cost before it makes it,
     and refuses one that would pass a cap.  COMMAND finds it by OPENAI_BASE_URL, ANTHROPIC_BASE_URL
     and GOOGLE_GEMINI_BASE_URL, and gets a token for this run in place of your keys.  Without
     --confine it can still call others.
 
     Calls go to the addresses in these variables of your environment, else to those in [gateway] of
-    forum.toml, else to the providers.  Where you have no key, the
-    credential of COMMAND is passed on.
+    forum.toml, else to the providers.  Where you have no key, the credential of COMMAND is passed
+    on.
 
     The exit status is that of COMMAND; 5 if --max-seconds ended it, or if it is 0 although every
     call was refused; 126 or 127 if it cannot be started.  Standard input, output and error are

@@ -52,6 +52,7 @@ PREFIXES = {
     ApiProvider.OPENAI: "/gateway/openai/v1",
     ApiProvider.ANTHROPIC: "/gateway/anthropic",
     ApiProvider.GEMINI: "/gateway/gemini",
+    ApiProvider.AZURE: "/gateway/azure",
 }
 _METHODS = ("GET", "POST", "DELETE")
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch

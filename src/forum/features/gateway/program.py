@@ -42,6 +42,8 @@ def gateway_variables(
     variables = {"FORUM_RUN": run, "TRACEPARENT": f"00-{run.replace('-', '')}-{span}-01"}
     for address in gateway.addresses:
         provider = address.provider
+        if not address.url:
+            continue
         has_key = address.key_header is not None
         # Without a key of Forum's the program shows its own credential, so the token has to be
         # in the path.

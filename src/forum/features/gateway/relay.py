@@ -53,6 +53,10 @@ MAX_CONNECTIONS: Final = 512
 _BILLED_STATUSES: Final = frozenset({408, 409, 499, 502, 504, *range(520, 528)})
 _FAILURES: Final = frozenset({"timeout", "connect", "cut"})
 """Codes of calls that an upstream did not answer, or not to the end."""
+_NO_ADDRESS: Final = (
+    "the gateway has no address of Azure. Set AZURE_OPENAI_ENDPOINT, or azure_url in [gateway] of "
+    "forum.toml."
+)
 _MIN_CREDENTIAL_BYTES: Final = 8
 _COST_HEADER: Final = "x-litellm-response-cost"
 _HIDDEN: Final = b"[credential of the client]"
@@ -205,6 +209,8 @@ class Relay:
     async def _read(self, http_exchange: "_Exchange", body: bytes) -> ReadRequest | None:
         """Return a request that has a price; None if it was made because it is free."""
         http_exchange.run.check_open()
+        if not http_exchange.target.address.url:
+            raise refusals.CallRefused(refusals.RefusalReason.NO_KEY, _NO_ADDRESS)
         _check_plain(http_exchange.request.path)
         read = await http_exchange.read_parts(body)
         if http_exchange.route.operation is not routes.ApiOperation.FREE:

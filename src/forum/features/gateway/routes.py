@@ -15,6 +15,8 @@ class ApiProvider(StrEnum):
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
+    AZURE = "azure"
+    """OpenAI's API, with the paths of Azure."""
 
 
 class ApiOperation(Enum):
@@ -65,7 +67,10 @@ _MODEL_PATHS = {
     ApiProvider.OPENAI: re.compile(r"/models(/[A-Za-z0-9._:-]+)?"),
     ApiProvider.ANTHROPIC: re.compile(r"/v1/models(/[A-Za-z0-9._:-]+)?"),
     ApiProvider.GEMINI: re.compile(r"/v1(alpha|beta)?/models(/[A-Za-z0-9._-]+)?"),
+    ApiProvider.AZURE: re.compile(r"/openai(/v1)?/models(/[A-Za-z0-9._:-]+)?"),
 }
+_AZURE_CALL = re.compile(r"/openai/deployments/([A-Za-z0-9._-]+)(/chat/completions|/embeddings)")
+_AZURE_PREFIXES = ("/openai/v1", "/openai")
 _GEMINI_CALL = re.compile(r"/v1(?:alpha|beta)?/models/([A-Za-z0-9._-]+):([A-Za-z]+)")
 _GEMINI_METHODS = {
     "generateContent": ApiOperation.GENERATE,
@@ -103,8 +108,23 @@ def find_route(provider: ApiProvider, method: str, path: str) -> ApiRoute:
         if call is None or call[2] not in _GEMINI_METHODS:
             return ApiRoute(provider, operation, path)
         return ApiRoute(provider, _GEMINI_METHODS[call[2]], path, call[1])
+    if provider is ApiProvider.AZURE and method == "POST":
+        return _find_azure_route(path)
     if method == "POST":
         operation = _POST_PATHS.get((provider, path), operation)
     elif method in ("GET", "HEAD") and _MODEL_PATHS[provider].fullmatch(path):
         operation = ApiOperation.FREE
     return ApiRoute(provider, operation, path)
+
+
+def _find_azure_route(path: str) -> ApiRoute:
+    """Return the route of a request to Azure: of a deployment in the path, or in the body."""
+    if call := _AZURE_CALL.fullmatch(path):
+        operation = _POST_PATHS[ApiProvider.OPENAI, call[2]]
+        return ApiRoute(ApiProvider.AZURE, operation, path, call[1])
+    prefix = next((each for each in _AZURE_PREFIXES if path.startswith(f"{each}/")), "")
+    operation = ApiOperation.UNKNOWN
+    if prefix:
+        known = (ApiProvider.OPENAI, path.removeprefix(prefix))
+        operation = _POST_PATHS.get(known, operation)
+    return ApiRoute(ApiProvider.AZURE, operation, path)

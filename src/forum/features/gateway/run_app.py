@@ -30,6 +30,7 @@ _PREFIXES = {
     ApiProvider.OPENAI: "/openai/v1",
     ApiProvider.ANTHROPIC: "/anthropic",
     ApiProvider.GEMINI: "/gemini",
+    ApiProvider.AZURE: "/azure",
 }
 
 

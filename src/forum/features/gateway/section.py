@@ -44,6 +44,7 @@ class GatewaySection(Section, frozen=True):
     openai_url: str = ""
     anthropic_url: str = ""
     gemini_url: str = ""
+    azure_url: str = ""
     openai_key_env: SecretVariable = ""
     openai_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for openai")] = ""
     anthropic_key_env: SecretVariable = ""
@@ -52,6 +53,10 @@ class GatewaySection(Section, frozen=True):
     ] = ""
     gemini_key_env: SecretVariable = ""
     gemini_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for gemini")] = ""
+    azure_key_env: SecretVariable = ""
+    azure_key_file: Annotated[SecretFile, Meta(title="the key of the gateway for azure")] = ""
+    deployments: dict[str, str] = msgspec.field(default_factory=dict)
+    """The model of each deployment, whose price it has."""
     routes: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """By the name that clients give as the model: upstreams, each as `NAME/MODEL`."""
     first_byte_seconds: WrittenAmount = WrittenAmount(DEFAULT_FIRST_BYTE_SECONDS)

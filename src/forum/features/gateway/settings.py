@@ -32,11 +32,13 @@ BASE_URL_VARIABLES: Mapping[ApiProvider, str] = {
     ApiProvider.OPENAI: "OPENAI_BASE_URL",
     ApiProvider.ANTHROPIC: "ANTHROPIC_BASE_URL",
     ApiProvider.GEMINI: "GOOGLE_GEMINI_BASE_URL",
+    ApiProvider.AZURE: "AZURE_OPENAI_ENDPOINT",
 }
 KEY_VARIABLES: Mapping[ApiProvider, str] = {
     ApiProvider.OPENAI: "OPENAI_API_KEY",
     ApiProvider.ANTHROPIC: "ANTHROPIC_API_KEY",
     ApiProvider.GEMINI: "GEMINI_API_KEY",
+    ApiProvider.AZURE: "AZURE_OPENAI_API_KEY",
 }
 GOOGLE_KEY_VARIABLE = "GOOGLE_API_KEY"
 """The other name of Gemini's key, which its SDKs know too."""
@@ -46,7 +48,7 @@ RELAYED_SECRETS = frozenset({*KEY_VARIABLES.values(), GOOGLE_KEY_VARIABLE, _TOKE
 PROVIDER_SECRETS = frozenset(
     {
         *RELAYED_SECRETS, "AI_GATEWAY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
-        "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "CEREBRAS_API_KEY", "CO_API_KEY", "CODEX_API_KEY",
+        "AZURE_API_KEY", "CEREBRAS_API_KEY", "CO_API_KEY", "CODEX_API_KEY",
         "COHERE_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY",
         "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "HF_TOKEN",
         "MISTRAL_API_KEY", "OPENAI_ADMIN_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY",
@@ -54,6 +56,7 @@ PROVIDER_SECRETS = frozenset(
     }
 )  # fmt: skip
 """Variables with keys of model providers: with one of them a program could call past the cap."""
+_UPSTREAM_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _PROVIDER_KEY = re.compile(r"[!-~]+")
 
 
@@ -126,7 +129,7 @@ def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> Gat
         if provider is ApiProvider.ANTHROPIC:
             # Some clients take this variable with `/v1`. The gateway adds it to each path.
             url = url.removesuffix("/v1")
-        if not url.startswith(("http://", "https://")) or not host_of(url):
+        if url and not (url.startswith(("http://", "https://")) and host_of(url)):
             raise BadSettings(variable, f"{url!r} is no address; write https://HOST")
         # An address of the operator's on this machine may be a proxy that has keys.
         if own if is_tenant else named:
@@ -143,12 +146,15 @@ def read_gateway_settings(settings: Settings, environ: Mapping[str, str]) -> Gat
         )
     upstreams = _read_upstreams(settings, section, environ)
     with settings.sections.errors("gateway"):
-        prices = _read_prices(section.prices)
+        prices = replace(_read_prices(section.prices), deployments=section.deployments)
         own = {each.provider.value: CallTarget(each, prices) for each in addresses}
         return GatewaySettings(
             addresses=tuple(addresses),
             prices=prices,
-            routes=_read_routes(section, {**own, **upstreams}),
+            # The user's own routes are the operator's, like the upstreams that they name.
+            routes=_read_routes(section, {**own, **upstreams})
+            if not is_tenant or settings.origins.get("gateway.routes") == str(settings.file)
+            else {},
             cap=Amount(
                 _read_limit(section, "usd", NANO_USD),
                 _read_limit(section, "tokens"),
@@ -172,8 +178,11 @@ def _read_upstreams(
         if _is_tenant(settings) and settings.origins.get(f"upstreams.{name}") != str(settings.file):
             continue
         with settings.sections.errors(f"upstreams.{name}"):
-            if name in set(ApiProvider) or "/" in name:
-                raise ValueError(f"{name}: write another name; it is that of a provider")
+            if name in set(ApiProvider) or not _UPSTREAM_NAME.fullmatch(name):
+                raise ValueError(
+                    f"{name}: write another name: a-z, 0-9 and -, and none of "
+                    f"{', '.join(ApiProvider)}"
+                )
             url = upstream.url.rstrip("/")
             if not url.startswith(("http://", "https://")) or not host_of(url):
                 raise ValueError("url: write https://HOST/PATH")
@@ -207,7 +216,7 @@ def _read_routes(
                 )
             targets.append(replace(upstreams[upstream], model=model))
         providers = {target.address.provider for target in targets}
-        if len(providers) != 1 or ApiProvider.GEMINI in providers:
+        if len(providers) != 1 or not providers <= {ApiProvider.OPENAI, ApiProvider.ANTHROPIC}:
             raise ValueError(
                 f"routes.{name}: list upstreams that speak one API, openai or anthropic"
             )
@@ -319,5 +328,7 @@ def _make_header(provider: ApiProvider, key: str) -> tuple[bytes, bytes] | None:
             return (b"x-api-key", key.encode())
         case ApiProvider.GEMINI:
             return (b"x-goog-api-key", key.encode())
+        case ApiProvider.AZURE:
+            return (b"api-key", key.encode())
         case _:
             assert_never(provider)

@@ -34,7 +34,7 @@ class ProviderAddress:
 
     provider: ApiProvider
     url: str
-    """The base URL, without a slash at its end."""
+    """The base URL, without a slash at its end; empty if there is none."""
     key_header: tuple[bytes, bytes] | None = field(default=None, repr=False)
     """None if clients bring credentials of their own."""
     is_free: bool = False
@@ -57,6 +57,8 @@ DEFAULT_URLS: Mapping[ApiProvider, str] = {
     ApiProvider.OPENAI: "https://api.openai.com/v1",
     ApiProvider.ANTHROPIC: "https://api.anthropic.com",
     ApiProvider.GEMINI: "https://generativelanguage.googleapis.com",
+    # Each customer of Azure has an address of their own.
+    ApiProvider.AZURE: "",
 }
 
 
