@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from forum.config import load_settings
@@ -22,7 +23,10 @@ from forum.features.gateway.routes import ApiProvider
 from forum.features.gateway.settings import GatewaySettings, read_gateway_settings
 from forum.features.gateway.upstream import ProviderAddress
 from tests.features.gateway.harness import TOKEN, Harness, harness
+from tests.features.gateway.running import local_provider, read_log
 from tests.features.gateway.test_relay import CENT, dollars
+from tests.features.gateway.test_server import serve
+from tests.surfaces.terminal import Terminal
 
 MODELS = ("gpt-4o-mini", "gpt-4.1-mini", "gpt-4.1-nano")
 
@@ -241,3 +245,33 @@ def test_a_call_that_hangs_keeps_its_reservation_when_its_client_leaves(tmp_path
             ask(gateway)
         (begun,), (step,) = gateway.entries("report.begin/1"), steps_of(gateway)
         assert step.usd == begun.facts.usd
+
+
+def test_a_route_needs_no_key_of_the_provider_itself(tmp_path: Path) -> None:
+    """A server with keys of other upstreams only makes no call at the provider."""
+    terminal = Terminal(tmp_path)
+    assert terminal.call("init").exit_code == 0
+    log = tmp_path / "provider.log"
+    with local_provider(log) as url:
+        (terminal.folder / "forum.toml").write_text(
+            '[gateway]\nopenai_url = "https://provider.invalid/v1"\n'
+            'routes = { fast = ["mine/gpt-4o-mini", "mine/some-model"] }\n'
+            f'[upstreams.mine]\nurl = "{url}/v1"\nkey_env = "MY_KEY"\n'
+        )
+        variables = {"MY_KEY": "sk-of-mine-0123456789"}
+        key = terminal.ask("keys", "create", "--name", "ci", "--scope", "report")["secret"]
+        with serve(terminal, url, variables=variables) as root:
+            replies = [
+                httpx2.post(
+                    f"{root}/gateway/openai/v1/chat/completions",
+                    json={"model": model, "max_tokens": 5, "messages": []},
+                    headers={"authorization": f"Bearer {key}"},
+                    timeout=60,
+                )
+                for model in ("fast", "gpt-4o-mini")
+            ]
+        findings = terminal.type("doctor", **variables).stdout
+    assert [reply.status_code for reply in replies] == [200, 403]
+    assert "no key for openai" in replies[1].text
+    assert read_log(log)[0] == 1
+    assert "no price is known for mine/some-model" in findings

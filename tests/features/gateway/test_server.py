@@ -35,11 +35,14 @@ quiet_seconds = 600
 
 
 @contextmanager
-def serve(terminal: Terminal, url: str, *options: str) -> Iterator[str]:
+def serve(
+    terminal: Terminal, url: str, *options: str, variables: dict[str, str] | None = None
+) -> Iterator[str]:
     """Serve a project whose providers are the local one, and yield its address."""
     port = free_port()
     words = ["serve", "--port", str(port), "--open-loopback", *options]
-    environment = terminal.environment | provider_variables(url)
+    shown = provider_variables(url) if variables is None else variables
+    environment = terminal.environment | shown
     with start_command(words, terminal.folder, environment) as process:
         try:
             root, deadline = f"http://127.0.0.1:{port}", monotonic() + 60

@@ -268,9 +268,11 @@ class _RelayedResponse(LateResponse):
         )
         if await refuse_upgrade(request):
             return
-        if why := self._gateway.settings.find_keyless(self._provider):
-            # The credential of the client is a key of Forum's, which no provider may see.
-            await send_refusal(request, CallRefused(RefusalReason.NO_KEY, why))
+        settings = self._gateway.settings
+        # The credential of the client is a key of Forum's, which no provider may see.
+        request.keyless = settings.find_keyless(self._provider)
+        if request.keyless and not settings.has_route(self._provider):
+            await send_refusal(request, CallRefused(RefusalReason.NO_KEY, request.keyless))
             return
         label, trace = _run_label(self._context)
         try:

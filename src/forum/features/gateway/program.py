@@ -48,7 +48,7 @@ def gateway_variables(
         # Without a key of Forum's the program shows its own credential, so the token has to be
         # in the path.
         variables[BASE_URL_VARIABLES[provider]] = base_url(provider, root, "" if has_key else token)
-        if has_key or _needs_no_key(gateway, provider):
+        if has_key or _needs_no_key(gateway, provider) or gateway.has_route(provider):
             variables[KEY_VARIABLES[provider]] = token
     for provider, older in _OLDER_URL_VARIABLES.items():
         if older in os.environ:

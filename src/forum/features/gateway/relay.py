@@ -76,6 +76,8 @@ class GatewayRequest:
     """The path after the provider's base URL, undecoded."""
     token: bytes = field(default=b"", repr=False)
     """The run's credential, which is removed from the headers."""
+    keyless: str = ""
+    """Why a server makes no call at the provider's own address; empty if it does."""
     take_bytes: Callable[[int], None] = lambda _: None
     """Counts the bytes of the body that are held; a server has counted them before."""
 
@@ -209,8 +211,6 @@ class Relay:
     async def _read(self, http_exchange: "_Exchange", body: bytes) -> ReadRequest | None:
         """Return a request that has a price; None if it was made because it is free."""
         http_exchange.run.check_open()
-        if not http_exchange.target.address.url:
-            raise refusals.CallRefused(refusals.RefusalReason.NO_KEY, _NO_ADDRESS)
         _check_plain(http_exchange.request.path)
         read = await http_exchange.read_parts(body)
         if http_exchange.route.operation is not routes.ApiOperation.FREE:
@@ -299,6 +299,9 @@ class _Exchange:
     def plan(self, read: ReadRequest, shared_left: Amount = UNLIMITED) -> CallPlan:
         """Return the plan of a call at the upstream.  Raises `CallRefused`."""
         address = self.target.address
+        why = self.request.keyless if address.url else _NO_ADDRESS
+        if why and not address.upstream:
+            raise refusals.CallRefused(refusals.RefusalReason.NO_KEY, why)
         plan = plan_call(
             self.route, self.target.prepare(read), self.run, self.target.prices, url=address.url,
             free=address.is_free, shared_left=shared_left,

@@ -92,6 +92,10 @@ class GatewaySettings:
         """Whether Forum has a key for none of the providers."""
         return all(address.key_header is None for address in self.addresses)
 
+    def has_route(self, provider: ApiProvider) -> bool:
+        """Return whether a call in the form of a provider may be made at another upstream."""
+        return any(route.provider is provider for route in self.routes.values())
+
     def find_keyless(self, provider: ApiProvider) -> str:
         """Return why a server does not relay to a provider; empty if it does.
 
