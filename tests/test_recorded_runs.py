@@ -7,15 +7,17 @@ import msgspec
 import psycopg
 import pytest
 
-from forum.app import Forum, RunPage, RunQuery, new_run_id, run_list, run_search
-from forum.config import Settings
+from forum.app import Forum, RunPage, RunQuery, new_run_id, open_bundle, run_list, run_search
+from forum.config import Settings, load_settings
 from forum.errors import TextNotFound
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome, RedactionReason
 from forum.ledger.log import Ledger
 from forum.ledger.ports import Position
 from forum.ledger.strand import Attachment
-from forum.runs.conversation.messages import ChatMessage, ChatRole
+from forum.runs.conversation.messages import ChatMessage, ChatRole, ModelExchange
+from forum.runs.conversation.run_exchanges import read_exchanges
+from forum.runs.conversation.run_steps import find_steps
 from forum.runs.report_drafts import source_draft
 from forum.runs.report_kinds import (
     Operation,
@@ -27,7 +29,9 @@ from forum.runs.report_kinds import (
 from forum.runs.reported_run import ReportedRunWriter
 from forum.runs.run_summary import SUMMARY_VERSION
 from forum.surfaces.schemas.transcripts import transcript_page
+from tests.long_conversation import write_conversation
 from tests.support import fresh_origin, upgraded
+from tests.surfaces.terminal import Terminal
 
 PROMPT, REPLY = "Where is the zanzibar vault?", "Below the quetzalcoatl fountain."
 RELAYED = ReportSourceFacts(ReportProvenance.RELAYED, by="forum-run")
@@ -383,3 +387,58 @@ def test_a_summary_of_an_older_release_is_replaced(recorded: RecordedLog) -> Non
     assert (listed.title, listed.is_altered) == (f"agent.py: {PROMPT}", False)
     assert (stored, stored.version) == (row, SUMMARY_VERSION)
     assert not report.found
+
+
+def test_a_long_conversation_reads_the_same_from_everywhere(
+    recorded: RecordedLog, tmp_path: Path
+) -> None:
+    """From the database, page by page, from a bundle and from an archive; also without a part."""
+    calls, erased = 30, 11
+    with recorded.open() as forum:
+        run = write_conversation(forum, calls)
+
+        def read() -> list[ModelExchange]:
+            record = forum.reads.read_run_record(run)
+            return [read for _, read in read_exchanges(record, find_steps(record.entries))]
+
+        whole = read()
+        texts = [message.text for exchange in whole for message in exchange.messages]
+        assert len(texts) == len(set(texts)) == 2 * calls
+        assert [exchange.repeated for exchange in whole] == [2 * n for n in range(calls)]
+
+        record = forum.reads.read_run_record(run)
+        pages = [transcript_page(record, n, 7).exchanges for n in range(0, calls, 7)]
+        paged = [exchange for page in pages for exchange in page]
+        assert [(e.request, e.reply) for e in paged] == [(e.request, e.reply) for e in whole]
+        bundle = tmp_path / "run.zip"
+        bundle.write_bytes(forum.log.export(run))
+        with open_bundle(bundle) as bundled:
+            steps = find_steps(bundled.entries)
+            assert [read for _, read in read_exchanges(bundled, steps)] == whole
+
+        forum.log.redact(f"{run}/span/c{erased}/0", "input", RedactionReason.REQUEST)
+        rest = read()
+        assert rest[erased].request == ()
+        assert rest[erased].reply == whole[erased].reply
+        assert rest[erased + 2 :] == whole[erased + 2 :]
+        shown = {message.text for exchange in rest for message in exchange.messages}
+        assert shown == set(texts)  # what the next request still has is shown there
+        assert search(forum, f"question {calls - 1}") == [run]
+        assert search(forum, "question 999") == []
+
+        forum.log.publish()
+        forum.log.archive_runs(2**60, str(recorded.archive))
+        assert read() == rest
+
+
+def test_two_conversations_are_compared_by_message(tmp_path: Path) -> None:
+    """The first message that is not the same, and not a line of JSON with all of them."""
+    user = Terminal(tmp_path / "home")
+    with Forum(load_settings(user.folder, user.environment)) as forum:
+        forum.keys.initialise()
+        first, second = write_conversation(forum, 4), write_conversation(forum, 4, changed=2)
+    lines = user.call("diff", first, second).stdout.splitlines()
+    at = lines.index("  input, message 5:")
+    assert lines[at + 1].startswith("    - user: Question 2. word")
+    assert lines[at + 2].startswith("    + user: Something 2. word")
+    assert user.call("diff", first, first).exit_code == 0

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -12,6 +13,7 @@ from forum.runs.conversation.decoder import decode_body
 from forum.runs.conversation.histories import History, compare_histories, count_repeated
 from forum.runs.conversation.messages import ChatMessage, ChatRole, ChatToolCall
 from forum.runs.conversation.request_decoder import DecodedRequest, decode_request
+from forum.runs.conversation.text_search import body_contains, is_without
 
 TEXTS = st.sampled_from(["a", 'é"\\', "", "word " * 9, "\n]}", "12"])
 CALL = {"id": "c", "function": {"name": "look", "arguments": '{"a": 1}'}}
@@ -152,3 +154,12 @@ def test_a_reply_comes_back_without_its_reasoning() -> None:
     for calls, count in (((again,), 2), ((ChatToolCall("look", "{}", "c1"),), 1), ((), 1)):
         sent = ChatMessage(ChatRole.ASSISTANT, "So.", calls=calls)
         assert count_repeated((user("a"), sent, user("b")), history) == count
+
+
+@given(requests=conversations(), words=st.sampled_from(["a", "word w", "12", "12 a", "x", "k"]))
+def test_words_that_are_new_are_not_ruled_out(requests: list[bytes], words: str) -> None:
+    """Whoever searches only what is new in a request finds what a search of all of it finds."""
+    for first, second in pairwise(requests):
+        searched = common_prefix(first, second)
+        if body_contains(second, words) and not body_contains(first, words):
+            assert not is_without(second, words, searched)

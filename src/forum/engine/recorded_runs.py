@@ -20,7 +20,8 @@ from forum.engine.answer_similarity import read_recorded_similarity
 from forum.engine.child_runs import FIRST_STEP, read_findings
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import log
-from forum.ledger.body import Content
+from forum.ledger.body import Content, StoredBody
+from forum.ledger.body_follower import BodyFollower
 from forum.ledger.entry import MAIN_STRAND, Entry, Facts
 from forum.ledger.kinds import JoinFacts, RunCloseFacts, RunOpenFacts
 from forum.ledger.ports import Position
@@ -43,6 +44,11 @@ _FRAME_KINDS = (
     kinds.GateReasonFacts,
 )
 """Kinds that are left out of comparisons: they frame the work, and differ between any two runs."""
+
+_PAGE_ENTRIES = 256
+"""How many entries have their bodies looked up with one query."""
+_REWRITTEN_BODIES = frozenset({"policy", "prompt", "claims"})
+"""Bodies of which not all bytes are compared."""
 
 
 class RecordedRun:
@@ -444,55 +450,76 @@ def read_steps(
     if until is not None:
         rows = [each for each in rows if log.is_before(ledger.store, each[3], until)]
     names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in rows}
-    inorder = sorted(rows, key=lambda each: each[:3])
-    return [_step(ledger, each[4], ignoring, names) for each in inorder]
+    inorder = [each[4] for each in sorted(rows, key=lambda each: each[:3])]
+    steps: list[RunStep] = []
+    follower = BodyFollower()
+    for low in range(0, len(inorder), _PAGE_ENTRIES):
+        page = inorder[low : low + _PAGE_ENTRIES]
+        places = [(_position_of(entry), name) for entry in page for name in entry.bodies]
+        stored = dict(zip(places, ledger.store.bodies_at(places), strict=True))
+        for entry in page:
+            bodies = {name: stored[_position_of(entry), name] for name in entry.bodies}
+            reader = _DigestReader(follower, entry, bodies, names, is_unmarked=MARKS in ignoring)
+            steps.append(_step(reader, ignoring))
+    return steps
 
 
-def _step(
-    ledger: log.Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
-) -> RunStep:
+def _step(reader: "_DigestReader", ignoring: frozenset[str]) -> RunStep:
+    entry = reader.entry
     # The identity of the person who decided is no result of the run, and may be erased.
     body_names = (name for name in entry.bodies if name not in {kinds.IDENTITY, *ignoring})
-    is_unmarked = MARKS in ignoring
-    bodies = tuple(
-        (name, _digest(ledger, entry, name, names, is_unmarked=is_unmarked)) for name in body_names
-    )
+    bodies = tuple((name, reader.read_digest(name)) for name in body_names)
     facts = comparable_facts(entry.facts, ignoring=ignoring)
     return RunStep(
         strand=entry.strand, step=entry.step, kind=entry.kind, facts=facts, bodies=bodies
     )
 
 
-def _digest(
-    ledger: log.Ledger,
-    entry: Entry[Any],
-    name: str,
-    names: Mapping[str, str],
-    *,
-    is_unmarked: bool,
-) -> str:
-    """Return a digest for comparing a body; for an erased body, its commitment.
+class _DigestReader:
+    """Reads digests of the bodies of an entry, for comparing them."""
 
-    Claims name entries by leaf hashes, which no two runs share.  Their digest uses the steps of the
-    entries instead.
-    """
-    body = log.stored_body(ledger.store, entry, name)
-    if body is None:
-        return f"erased {entry.bodies[name].h}"
-    digest = sha256()
-    if is_unmarked and name == "policy":
-        policy = read_policy(b"".join(body.read()))
-        return sha256(write_policy(policy.with_secret(b""))).hexdigest()
-    if is_unmarked and name == "prompt":
-        return sha256(remove_marks(b"".join(body.read()))).hexdigest()
-    if name == "claims":
-        for claim in read_claims(b"".join(body.read())):
-            shown = names.get(claim.receipt, claim.receipt)
-            digest.update(msgspec.json.encode((claim.deed, claim.text, shown)))
-        return digest.hexdigest()
-    for chunk in body.read():
-        digest.update(chunk)
-    return digest.hexdigest()
+    def __init__(
+        self,
+        follower: BodyFollower,
+        entry: Entry[Any],
+        bodies: Mapping[str, StoredBody | None],
+        names: Mapping[str, str],
+        *,
+        is_unmarked: bool,
+    ) -> None:
+        """`names` are the steps of entries by their ids."""
+        self.entry = entry
+        self._follower, self._bodies = follower, bodies
+        self._names, self._is_unmarked = names, is_unmarked
+
+    def read_digest(self, name: str) -> str:
+        """Return the digest of a body; for an erased one, its commitment.
+
+        Claims name entries by leaf hashes, which no two runs share.  Their digest uses the steps of
+        the entries instead.
+        """
+        body = self._bodies[name]
+        if body is None:
+            return f"erased {self.entry.bodies[name].h}"
+        if body.shared is None and name not in _REWRITTEN_BODIES:
+            log.check_body(self.entry, name, body)
+            digest = sha256()
+            for chunk in body.read():
+                digest.update(chunk)
+            return digest.hexdigest()
+        content = self._follower.read(self.entry, name, body).content
+        if self._is_unmarked and name == "policy":
+            content = write_policy(read_policy(content).with_secret(b""))
+        elif self._is_unmarked and name == "prompt":
+            content = remove_marks(content)
+        elif name == "claims":
+            content = b"".join(
+                msgspec.json.encode(
+                    (claim.deed, claim.text, self._names.get(claim.receipt, claim.receipt))
+                )
+                for claim in read_claims(content)
+            )
+        return sha256(content).hexdigest()
 
 
 def _position_of(entry: Entry[Any]) -> Position:

@@ -11,9 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.body import StoredBody
+from forum.ledger.body_follower import read_after
 from forum.ledger.kinds import Outcome
-from forum.ledger.log import LocatedEntry, check_body, read_stored
+from forum.ledger.log import LocatedEntry, read_stored
 from forum.ledger.spans import ByteSpan, common_beginning, common_end, common_prefix
 from forum.runs import kinds
 from forum.runs.conversation.decoder import decode_body, decode_exchange
@@ -233,7 +234,7 @@ class _ExchangeReader:
                 length = common_beginning(sizes.spans, known.spans, known.size)
                 if length > kept:
                     base, kept = self._requests[known.number], length
-        content = _read_after(located, name, body, base.content if base else b"", kept)
+        content = read_after(located.entry, name, body, base.content if base else b"", kept)
         for known in earlier if sizes.spans is None else ():
             if known.number in self._requests:
                 length = common_prefix(content, self._requests[known.number].content)
@@ -326,20 +327,6 @@ class _ExchangeReader:
         answered = self._read_reply(step)
         model = answered.model or asked_body.model
         return replace(answered, request=asked_body.messages, model=model)
-
-
-def _read_after(
-    located: LocatedEntry, name: str, body: StoredBody, base: bytes, kept: int
-) -> bytes:
-    """Return a body whose first bytes are those of another one.  Raises `TamperDetected`."""
-    if body.shared is None or not kept:
-        return read_stored(located.entry, name, body)
-    try:
-        content = b"".join([memoryview(base)[:kept], *body.shared.read_from(kept)])
-    except Malformed:
-        content = b""
-    check_body(located.entry, name, StoredBody(body.salt, BytesContent(content).chunks))
-    return content
 
 
 def _is_driven(step: ConversationStep) -> bool:

@@ -21,6 +21,8 @@ _STREAMED_TEXT = re.compile(
     rb'|summary|input|name|message)":\s*"((?:[^"\\]++|\\.)*+)"'
 )
 """The members of events that have pieces of texts."""
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_MAX_ESCAPE_BYTES = 6
 _KNOWN_STREAM = re.compile(rb'"choices"|"content_block|"response\.')
 _OTHER_INDEX = re.compile(rb'_?index":\s*[1-9]')
 
@@ -37,6 +39,17 @@ def body_contains(body: bytes, words: str) -> bool:
         if any(wanted in text.casefold() for text in texts):
             return True
     return False
+
+
+def is_without(body: bytes, words: str, searched: int) -> bool:
+    """Return whether the bytes behind the first ones, which were searched, rule the words out."""
+    wanted = words.casefold()
+    if not searched or is_stream(body) or not _PLAIN_WORDS.fullmatch(wanted):
+        return False
+    # Words may begin in what was searched; each of their characters may be escaped.
+    rest = body[max(0, searched - _MAX_ESCAPE_BYTES * len(wanted)) :].decode(errors="replace")
+    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), rest)
+    return wanted not in text.casefold()
 
 
 def _cannot_contain(body: bytes, wanted: str) -> bool:

@@ -8,9 +8,12 @@ from itertools import zip_longest
 import msgspec
 
 from forum.app.formatting import first_line, pluralize, short_id
+from forum.runs.conversation.decoder import decode_body
+from forum.runs.conversation.messages import ChatMessage, ChatRole
 from forum.runs.run_comparison import Divergence, DivergenceKind
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import clean_lines, terminal_width
+from forum.surfaces.cli.transcript import describe_message
 from forum.surfaces.schemas.comparison import step_form
 
 _NEXT = 10
@@ -78,12 +81,43 @@ def _print_bodies(
     for name in sorted(mine.keys() | other.keys()):
         if mine.get(name) == other.get(name):
             continue
-        sides = [_readable(content[name]) for content in contents if name in content]
+        sides = [content[name] for content in contents if name in content]
         if len(sides) == 2:
-            _print_lines(name, *sides)
+            if not _print_messages(name, *sides):
+                _print_lines(name, *map(_readable, sides))
         else:
             for sign, digest in (("-", mine.get(name)), ("+", other.get(name))):
                 _print_side(sign, f"{name}: {digest or 'none'}")
+
+
+def _print_messages(name: str, mine: bytes, other: bytes) -> bool:
+    """Print the first message in which two requests or replies differ; return whether one does."""
+    read = [decode_body(content, ChatRole.USER).messages for content in (mine, other)]
+    if min(map(len, read)) < 2 and not all(map(_is_json, (mine, other))):
+        return False
+    for number, pair in enumerate(zip_longest(*read), 1):
+        if pair[0] == pair[1]:
+            continue
+        echo(f"  {name}, message {number}:")
+        texts = [_message_lines(message) for message in pair]
+        for sides in zip_longest(*texts):
+            if sides[0] != sides[1]:
+                for sign, side in zip("-+", sides, strict=True):
+                    _print_side(sign, "(no such line)" if side is None else side)
+                break
+        return True
+    return False
+
+
+def _message_lines(message: ChatMessage | None) -> list[str]:
+    if message is None:
+        return ["(no such message)"]
+    text = "\n".join(describe_message(message))
+    return f"{message.role}: {text}".split("\n")
+
+
+def _is_json(content: bytes) -> bool:
+    return content.lstrip()[:1] in (b"{", b"[")
 
 
 def _readable(content: bytes) -> str:
