@@ -17,7 +17,7 @@ from forum.ledger.spans import common_prefix
 from forum.runs.conversation.messages import ChatMessage
 from forum.runs.conversation.run_exchanges import describe_repetition
 from forum.runs.conversation.run_steps import ConversationStep
-from forum.runs.run_record import RunRecord
+from forum.runs.run_record import EntryBodies, RunRecord
 from forum.surfaces.cli import transcript
 from forum.surfaces.cli.run_view import MARKS, view_status
 from forum.surfaces.schemas.fields import AmountForm
@@ -46,6 +46,7 @@ def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) 
     """Return the whole page, with the bundle of the run under the name of its file."""
     form = run_form(view)
     shown: _Shown = {}
+    bodies = EntryBodies(record)
     title = formatting.first_line(
         form.request or form.title or f"Run {formatting.short_id(form.run)}", 120
     )
@@ -61,7 +62,7 @@ def render_run_page(view: RunView, record: RunRecord, name: str, bundle: bytes) 
         *_decision_tables(form),
         "<h2>Transcript</h2>",
         *(
-            _render_block(record, view, block, shown)
+            _render_block(bodies, view, block, shown)
             for block in transcript.transcript_blocks(record)
         ),
         *_evidence(form, record, EvidenceFile(name, bundle)),
@@ -302,9 +303,11 @@ def _entry_cell(index: int | None) -> str:
     return "" if index is None else f"entry {index}"
 
 
-def _render_block(record: RunRecord, view: RunView, block: transcript.Block, before: _Shown) -> str:
+def _render_block(
+    bodies: EntryBodies, view: RunView, block: transcript.Block, before: _Shown
+) -> str:
     if isinstance(block, LocatedEntry):
-        return _render_step(transcript.step_form(record, view, block), before)
+        return _render_step(transcript.step_form(bodies, view, block), before)
     step, recorded = block
     index = "#-" if step.located.index is None else f"#{step.located.index}"
     at = escape_html(format_rfc3339(step.started))

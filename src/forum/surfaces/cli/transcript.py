@@ -13,6 +13,7 @@ from forum.app.reported_runs import describe_provenance
 from forum.ledger import kinds
 from forum.ledger.entry import Facts
 from forum.ledger.log import LocatedEntry
+from forum.ledger.spans import MIN_SHARED_BYTES, common_prefix
 from forum.runs import kinds as work_kinds
 from forum.runs import report_kinds
 from forum.runs.conversation.decoder import describe_attachment
@@ -22,7 +23,7 @@ from forum.runs.conversation.run_steps import ConversationStep, find_steps
 from forum.runs.plan import read_plan
 from forum.runs.policy import ToolCall
 from forum.runs.report_kinds import Operation
-from forum.runs.run_record import RunRecord
+from forum.runs.run_record import EntryBodies, RunRecord
 from forum.surfaces.cli.console import style
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import terminal_width, wrap_lines, wrap_text
@@ -48,7 +49,8 @@ _uses = msgspec.json.Decoder(tuple[ToolCall, ...])
 
 def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
     """Return a transcript as its JSON form."""
-    steps = tuple(step_form(record, view, located) for located in _shown_entries(record))
+    bodies = EntryBodies(record)
+    steps = tuple(step_form(bodies, view, located) for located in _shown_entries(record))
     return TranscriptForm(
         run=record.run,
         steps=steps,
@@ -59,11 +61,11 @@ def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
     )
 
 
-def step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> TranscriptStep:
+def step_form(reader: EntryBodies, view: RunView, located: LocatedEntry) -> TranscriptStep:
     """Return an entry of a transcript as its JSON form."""
     entry = located.entry
     bodies = {
-        name: record.read(located, name) for name in entry.bodies if name not in _OMITTED_BODIES
+        name: reader.read(located, name) for name in entry.bodies if name not in _OMITTED_BODIES
     }
     return TranscriptStep(
         entry=located.index,
@@ -84,6 +86,7 @@ def step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Transc
 def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
     """Yield a transcript line by line, followed by why the run failed, if it did."""
     columns = terminal_width()
+    bodies = _ShownBodies(EntryBodies(record))
     yield style(f"known as {describe_provenance(view.state)}", dim=True)
     yield ""
     for block in transcript_blocks(record):
@@ -91,7 +94,7 @@ def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
             yield from _format_heading(view, block, columns)
             for name in block.entry.bodies:
                 if name not in _OMITTED_BODIES and name != "names":
-                    yield from _format_body(record, block, name, columns)
+                    yield from _format_body(bodies, block, name, columns)
         else:
             yield from _format_exchange(view, *block, columns)
         yield ""
@@ -282,21 +285,46 @@ def _color(located: LocatedEntry) -> str | None:
             return None
 
 
+class _ShownBodies:
+    """The bodies of entries that a transcript prints: a prompt mostly repeats the one before it."""
+
+    def __init__(self, reader: EntryBodies) -> None:
+        self._reader = reader
+        self._last: dict[tuple[str, str], bytes] = {}
+
+    def read(self, located: LocatedEntry, name: str) -> tuple[bytes | None, int]:
+        """Return a body, and how many bytes at its beginning the last one of its strand has."""
+        content = self._reader.read(located, name)
+        if content is None:
+            return None, 0
+        place = located.entry.strand, name
+        shared = common_prefix(content, self._last.get(place, b""))
+        self._last[place] = content
+        # A line that is the same in part is shown whole.
+        repeated = content.rfind(b"\n", 0, shared) + 1 if shared < len(content) else shared
+        return content, repeated if repeated >= MIN_SHARED_BYTES else 0
+
+
 def _format_body(
-    record: RunRecord, located: LocatedEntry, name: str, columns: int
+    bodies: _ShownBodies, located: LocatedEntry, name: str, columns: int
 ) -> Iterator[str]:
-    content = record.read(located, name)
+    content, repeated = bodies.read(located, name)
     if content == b"":
         return
     yield style(f"  {label_body(name)}", dim=True)
     if content is None:
         yield "    (erased, or not in this bundle)"
         return
+    if repeated and name not in _DECODED_BODIES:
+        yield f"    (its first {repeated:,} bytes are as before)"
+        content = content[repeated:]
     place = located.index if located.index is not None else formatting.short_id(located.leaf.hex())
     rest = f"forum ledger get {place} --body {name}"
     yield from wrap_text(format_body(name, content), columns, "    ", rest)
 
 
+_DECODED_BODIES = frozenset({"plan", "uses"})
+"""Bodies that are printed in another form than that in which they are recorded."""
 _LABELS = {"output": "reply", "uses": "wants to use", "arguments": "with", "shown": "to approve"}
 
 
