@@ -150,6 +150,7 @@ def process(
 
 def wait_for(url: str) -> None:
     """Wait until a server answers."""
+    """Wait until a server answers."""
     deadline = monotonic() + 60
     while True:
         try:

@@ -21,6 +21,7 @@ bundle_mb           the whole bundle
 append_cpu_ratio    CPU of the store for a call, against one that stores each body whole
 verify_seconds      `forum ledger verify`, the start of the program included
 show_seconds        `forum show RUN --transcript`, the start of the program included
+page_seconds        a server returns the run and the last page of its messages to the dashboard
 """
 
 import argparse
@@ -41,7 +42,7 @@ from typing import Any
 
 import httpx2
 
-from benchmarks.gateway import free_port, make_provider, process, serve
+from benchmarks.gateway import free_port, make_provider, process, serve, wait_for
 from benchmarks.tool_loop import Talk, drive_loop
 from forum.ledger.body import Body, BytesContent
 from forum.ledger.entry import Entry, leaf_of
@@ -56,6 +57,7 @@ GOALS = {
     "append_cpu_ratio": 1.3,
     "verify_seconds": 2.0,
     "show_seconds": 1.0,
+    "page_seconds": 1.0,
     "takeover_read_bytes": 5e6,
 }
 _SEARCH = {"name": "search", "description": "Look something up. " * 150, "parameters": {}}
@@ -163,6 +165,7 @@ def measure_reading(folder: Path, said: int) -> dict[str, float]:
         start = perf_counter()
         _forum(folder, *words)
         times[what] = perf_counter() - start
+    times["page_seconds"] = measure_page(folder, run)
     _forum(folder, "ledger", "export", run, "--output", str(folder / "run.zip"))
     with zipfile.ZipFile(folder / "run.zip") as bundle:
         kinds = ("bodies/", "pieces/", "spans/", "salts/")
@@ -171,6 +174,31 @@ def measure_reading(folder: Path, said: int) -> dict[str, float]:
         )
     size = (folder / "run.zip").stat().st_size
     return times | {"bundle_ratio": bodies / said, "bundle_mb": size / 1e6}
+
+
+def measure_page(folder: Path, run: str) -> float:
+    """Return how long a server takes for what the dashboard shows of the end of a run."""
+    token = _forum(folder, "token").strip()
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    variables = {"PYTHONPATH": os.pathsep.join(sys.path), "FORUM_STATE_DIR": str(folder / "state")}
+    words = (sys.executable, "-m", "forum", "serve", "--port", str(port))
+    with subprocess.Popen(words, cwd=folder, env=os.environ | variables) as server:
+        try:
+            wait_for(url)
+            headers = {"authorization": f"Bearer {token}"}
+            with httpx2.Client(base_url=f"{url}/api/v1", headers=headers, timeout=120) as client:
+                path = f"/runs/{run}/transcript"
+                total = client.get(path, params={"limit": 1}).json()["total"]
+                start = perf_counter()
+                replies = [
+                    client.get(f"/runs/{run}"),
+                    client.get(path, params={"after": total - 50}),
+                ]
+                seconds = perf_counter() - start
+        finally:
+            server.terminate()
+    assert [reply.status_code for reply in replies] == [200, 200]
+    return seconds
 
 
 def measure_loop(name: str, talk: Talk) -> dict[str, float]:
