@@ -19,6 +19,8 @@ class ReadBody(NamedTuple):
     content: bytes
     kept: int
     """How many bytes at its beginning are those of a body that was read before."""
+    base: bytes = b""
+    """The content of that body."""
 
 
 class _RecentBody(NamedTuple):
@@ -47,7 +49,7 @@ class BodyFollower:
                 base, kept = recent.content, length
         content = read_after(entry, name, body, base, kept)
         self._remember(_RecentBody(content, spans), base, kept)
-        return ReadBody(content, kept)
+        return ReadBody(content, kept, base)
 
     def _remember(self, body: _RecentBody, base: bytes, kept: int) -> None:
         """Keep a body for the next ones, in place of the one that it goes on from."""

@@ -52,7 +52,7 @@ def count_repeated(request: Sequence[ChatMessage], history: History) -> int:
     The reply of a call stands in the next request as far as the agent sends it back: without the
     reasoning, and its arguments written anew.
     """
-    count = _count_same(request, history.request)
+    count = count_same(request, history.request)
     if count < len(history.request):
         return count
     for message, said in zip(request[count:], history.reply, strict=False):
@@ -80,7 +80,7 @@ def compare_histories(request: Sequence[ChatMessage], history: History) -> Repet
     return Repetition(count, later, dropped=len(old) - len(pairs))
 
 
-def _count_same(first: Sequence[ChatMessage], second: Sequence[ChatMessage]) -> int:
+def count_same(first: Sequence[ChatMessage], second: Sequence[ChatMessage]) -> int:
     """Return how many messages at the beginning are the same."""
     low, high = 0, min(len(first), len(second))
     # Slices are compared at once: messages that were decoded once are the same objects.

@@ -380,7 +380,7 @@ def _common_chars(first: str, second: str) -> int:
             low = middle
         else:
             high = middle - 1
-    if low < len(first):
+    if low < min(len(first), len(second)):
         low = first.rfind("\n", 0, low) + 1
     return low
 

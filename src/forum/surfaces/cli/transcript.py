@@ -298,10 +298,12 @@ class _ShownBodies:
         if content is None:
             return None, 0
         place = located.entry.strand, name
-        shared = common_prefix(content, self._last.get(place, b""))
+        last = self._last.get(place, b"")
         self._last[place] = content
-        # A line that is the same in part is shown whole.
-        repeated = content.rfind(b"\n", 0, shared) + 1 if shared < len(content) else shared
+        repeated = common_prefix(content, last)
+        if repeated < min(len(content), len(last)):
+            # A line that is the same in part is shown whole.
+            repeated = content.rfind(b"\n", 0, repeated) + 1
         return content, repeated if repeated >= MIN_SHARED_BYTES else 0
 
 
