@@ -16,17 +16,18 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forum.errors import BackupRejected
 from forum.ledger.body import BytesContent
 from forum.ledger.ports import EntryWrite, Position, Store
 from forum.ledger.sequencer import Sequencer
+from forum.ledger.span_files import MAX_LISTED_BYTES
 from forum.ledger.spans import ByteSpan, encode_spans
 from forum.stores.postgres import PostgresStore
 from forum.stores.postgres_backup import copy_rows, restore_rows
 from forum.stores.postgres_move import LogMover
 from forum.stores.postgres_schema import upgrade_schema
-from forum.stores.sql_piece_reader import MAX_BODY_BYTES
 from forum.stores.sql_pieces import MIN_BODY_BYTES
 from tests.soak.cluster import scratch_database
 from tests.support import Chain, StoreFactory, upgraded
@@ -148,6 +149,26 @@ def test_conversations_that_take_turns_do_not_spoil_each_other(store_factory: St
     assert stored <= 1.15 * sum(len(talk[-1]) for talk in talks)
 
 
+def test_results_of_many_tools_displace_no_prompt(store_factory: StoreFactory) -> None:
+    """A turn with a dozen results costs what they are, by themselves and in the prompt."""
+    random, store = Random(12), store_factory()
+    chain, prompt = Chain(store_factory.origin), SYSTEM
+
+    def append(name: str, content: bytes) -> None:
+        record = chain.next(text=BytesContent(content))
+        body = replace(record.bodies[0], name=name)
+        store.append([record._replace(bodies=(body,))])
+
+    for _ in range(10):
+        results = [text(random, 3000) for _ in range(12)]
+        for result in results:
+            append("result", result)
+        prompt += b"".join(results)
+        append("prompt", prompt + TOOLS)
+
+    assert len(stored_pieces(store_factory)) <= 2.1 * len(prompt)
+
+
 @pytest.mark.parametrize("each_anew", [False, True], ids=["one process", "a process for each"])
 def test_a_process_that_takes_over_shares_with_what_another_wrote(
     store_factory: StoreFactory, *, each_anew: bool
@@ -171,12 +192,12 @@ def test_a_run_without_a_frame_and_bodies_beyond_the_limits_are_stored_whole(
     """Nothing, one byte, the least and the greatest that is compared, more, and 64 MB."""
     random, store = Random(4), store_factory()
     chain, other = Chain(store_factory.origin), Chain(store_factory.origin, "x", "task/a")
-    large = text(random, MAX_BODY_BYTES)
-    sizes = [0, 1, MIN_BODY_BYTES - 1, MIN_BODY_BYTES, MAX_BODY_BYTES]
+    large = text(random, MAX_LISTED_BYTES)
+    sizes = [0, 1, MIN_BODY_BYTES - 1, MIN_BODY_BYTES, MAX_LISTED_BYTES]
     records = write(store, chain, *(large[:size] for size in sizes), large + b"!", large * 4)
 
     assert_stored(store_factory(), records)
-    assert len(stored_pieces(store_factory)) <= MAX_BODY_BYTES
+    assert len(stored_pieces(store_factory)) <= MAX_LISTED_BYTES
     assert_stored(store, write(store, other, large[:5000], large[:5000]))
 
 

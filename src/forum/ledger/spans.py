@@ -63,6 +63,8 @@ class KnownBody(NamedTuple):
     spans: tuple[ByteSpan, ...]
     depth: int
     """How many lists are read to know all spans, its own included."""
+    name: str = ""
+    """What the entry calls it; empty if that is not known."""
 
 
 class SharedBody(NamedTuple):
@@ -114,7 +116,8 @@ def _find_matches(new: bytes, old: bytes, prefix: int) -> Iterator[_Match]:
     """Yield what both bodies have, in order: their beginning, what moved between, their end."""
     if prefix < MIN_SHARED_BYTES:
         prefix = 0
-    suffix = common_suffix(new, old, min(len(new), len(old)) - prefix)
+    limit = min(len(new), len(old)) - prefix
+    suffix = count_back(new, old, (len(new), len(old)), limit)
     if suffix < MIN_SHARED_BYTES:
         suffix = 0
     if prefix:
@@ -192,11 +195,6 @@ def common_prefix(first: bytes, second: bytes, start: int = 0, second_start: int
         return mine == second[second_start + low : second_start + high]
 
     return _count_same(limit, is_same)
-
-
-def common_suffix(first: bytes, second: bytes, limit: int) -> int:
-    """Return the number of bytes with which both end, at most `limit`."""
-    return count_back(first, second, (len(first), len(second)), limit)
 
 
 def count_back(first: bytes, second: bytes, ends: tuple[int, int], limit: int) -> int:

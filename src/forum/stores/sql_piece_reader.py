@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from forum.errors import Malformed
 from forum.ledger.body import CHUNK_SIZE
+from forum.ledger.span_files import MAX_LISTED_BYTES
 from forum.ledger.spans import (
     MAX_CHAIN,
     ByteSpan,
@@ -15,9 +16,6 @@ from forum.ledger.spans import (
     resolve_chain,
     skip_spans,
 )
-
-MAX_BODY_BYTES = 16 << 20
-"""The greatest size of a body that is stored as a list: to compare it, it is held in memory."""
 
 _MAX_CACHED_BYTES = 64 << 20
 _MAX_CACHED_SPANS = 1 << 18
@@ -86,8 +84,8 @@ class PieceReader:
         Only pieces that are needed for it are fetched.  Raises `Malformed`.
         """
         spans = self.resolve(number)
-        if sum(span.length for span in spans) > MAX_BODY_BYTES:
-            raise Malformed("spans", f"a body has more than {MAX_BODY_BYTES} bytes")
+        if sum(span.length for span in spans) > MAX_LISTED_BYTES:
+            raise Malformed("spans", f"a body has more than {MAX_LISTED_BYTES} bytes")
         yield from self._read_chunks(skip_spans(spans, start))
 
     def resolve(self, number: int) -> tuple[ByteSpan, ...]:
@@ -160,7 +158,7 @@ class PieceReader:
         following = self._guess_following(wanted)
         numbers = self._list([*wanted, *following])
         sizes = dict(self._fetch("piece_sizes", strand=self._strand, numbers=numbers))
-        wanted += [n for n in following if 0 < sizes.get(n, 0) <= MAX_BODY_BYTES]
+        wanted += [n for n in following if 0 < sizes.get(n, 0) <= MAX_LISTED_BYTES]
         page = _take_page(wanted, sizes)
         total = sum(sizes.get(number, 0) for number in page)
         left.take(total)
@@ -216,7 +214,7 @@ def _take_page(numbers: Sequence[int], sizes: Mapping[int, int]) -> list[int]:
     total = 0
     for number in numbers:
         size = sizes.get(number, 0)
-        if size > MAX_BODY_BYTES:
+        if size > MAX_LISTED_BYTES:
             raise Malformed("spans", f"piece {number} is longer than any body")
         total += size
         if page and total > _MAX_FETCHED_BYTES:

@@ -9,7 +9,7 @@ transaction that adds or removes some holds the row of that strand in `piece_hea
 """
 
 from abc import abstractmethod
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,6 +22,7 @@ from forum.ledger import ports
 from forum.ledger.body import CHUNK_SIZE, Body
 from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.span_files import MAX_LISTED_BYTES
 from forum.ledger.spans import (
     KnownBody,
     SpanList,
@@ -31,13 +32,15 @@ from forum.ledger.spans import (
     share_body,
 )
 from forum.stores.fork_safety import ForkAware, register_fork_aware
-from forum.stores.sql_piece_reader import MAX_BODY_BYTES, FetchRows, PieceReader, read_list
+from forum.stores.sql_piece_reader import FetchRows, PieceReader, read_list
 from forum.stores.sql_queries import QueryExecutor, SqlTransactions
 
 MIN_BODY_BYTES = 2048
 """The least size of a body that is compared with others: a shorter one is one row, as it is."""
 
 _MAX_KNOWN_BODIES = 8
+"""How many bodies of each name are remembered: many results of tools displace no prompt."""
+
 _MAX_KNOWN_BYTES = 64 << 20
 _MAX_RUN_BYTES = 32 << 20
 _RECENT_LISTS = 64
@@ -153,7 +156,7 @@ NOTHING_SHARED = SharedBodies({}, {})
 
 def has_size_to_share(body: Body) -> bool:
     """Return whether a body is long enough to repeat others, and short enough to be compared."""
-    return MIN_BODY_BYTES <= body.content.size <= MAX_BODY_BYTES
+    return MIN_BODY_BYTES <= body.content.size <= MAX_LISTED_BYTES
 
 
 class _Candidate(NamedTuple):
@@ -197,11 +200,22 @@ def share_bodies(
             rows[candidate.position, candidate.name] = SharedBodyRow(
                 strand, number, shared.piece, shared.list
             )
-            new = KnownBody(number, candidate.content, shared.spans, shared.depth)
+            new = KnownBody(number, candidate.content, shared.spans, shared.depth, candidate.name)
             others = [body for body in bodies if body.number != shared.continued]
-            bodies = (new, *others[: _MAX_KNOWN_BODIES - 1])
+            bodies = _keep_newest([new, *others])
         learned[strand] = erasures, bodies
     return SharedBodies(rows, learned)
+
+
+def _keep_newest(bodies: Sequence[KnownBody]) -> tuple[KnownBody, ...]:
+    """Return the newest bodies of each name; they are given with the newest first."""
+    counts: Counter[str] = Counter()
+    kept: list[KnownBody] = []
+    for body in bodies:
+        counts[body.name] += 1
+        if counts[body.name] <= _MAX_KNOWN_BODIES:
+            kept.append(body)
+    return tuple(kept)
 
 
 def _read_known(
