@@ -32,6 +32,7 @@ SYSTEM: str = sys.platform
 
 _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
 _PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
 _UNSUPPORTED = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 """Errors of a system call that the kernel does not have, or that a container forbids."""
 
@@ -280,6 +281,73 @@ def _exists(process: int) -> bool:
     except PermissionError:  # it has become another user's, as with sudo
         return True
     return True
+
+
+# All processes that descend from one.
+
+_PROCESSES = "/proc"
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of every descendant whose own parent ends; return False if none can."""
+    return _has_prctl() and _prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0
+
+
+def die_with_parent(parent: int) -> None:
+    """Have this process, or the program in its place, killed when its parent ends, if it can be."""
+    if _has_prctl():
+        _prctl(_PR_SET_PDEATHSIG, SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)  # the parent died before the setting took effect
+
+
+def list_descendants(ancestor: int, *, group: int = 0) -> list[tuple[int, str]]:
+    """Return the processes that descend from one, with their names; of a group too, if given.
+
+    Those that have ended and were not reaped are none.
+    """
+    found = _read_processes()
+    family, size = {ancestor}, 0
+    while len(family) > size:
+        size = len(family)
+        family |= {process for process, (parent, _, _) in found.items() if parent in family}
+    if group:
+        family |= {process for process, (_, of, _) in found.items() if of == group}
+    return [(process, found[process][2]) for process in sorted(family & found.keys() - {ancestor})]
+
+
+def _read_processes() -> dict[int, tuple[int, int, str]]:
+    """Return parent, process group and name of each process that has not ended."""
+    if not os.path.isdir(f"{_PROCESSES}/self"):  # noqa: PTH112  pathlib is slow to import
+        return _ask_for_processes()
+    found = {}
+    for name in os.listdir(_PROCESSES):  # noqa: PTH208  the same
+        if name.isdigit():
+            # A process may end while it is looked at.
+            with suppress(OSError, ValueError):
+                with open(f"{_PROCESSES}/{name}/stat", "rb") as file:  # noqa: PTH123
+                    data = file.read()
+                # The name may have any bytes, also parentheses and blanks.
+                start, end = data.index(b"(") + 1, data.rindex(b")")
+                state, parent, group, *_ = data[end + 2 :].split()
+                if state not in (b"Z", b"X"):
+                    named = data[start:end].decode(errors="replace")
+                    found[int(name)] = (int(parent), int(group), named)
+    return found
+
+
+def _ask_for_processes() -> dict[int, tuple[int, int, str]]:
+    """Return the same where there is no /proc."""
+    import subprocess
+
+    argv = ["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat=,comm="]
+    listed = subprocess.run(argv, capture_output=True, check=False).stdout  # noqa: S603  constant
+    found = {}
+    for line in listed.decode(errors="replace").splitlines():
+        process, parent, group, state, *name = line.split(None, 4)
+        if not state.startswith("Z"):
+            found[int(process)] = (int(parent), int(group), os.path.basename("".join(name)))  # noqa: PTH119
+    return found
 
 
 # Confinement of programs, by bubblewrap.

@@ -19,9 +19,11 @@ from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.common_options import option_field
 from forum.units import NANO_USD, format_usd
+from forum.untrusted_text import replace_hidden
 
 if TYPE_CHECKING:
     from forum.features.gateway.program import RemovalReason
+    from forum.features.gateway.program_tree import LeftProcesses
     from forum.features.gateway.run_session import CommandSummary, RunOptions
 
 EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 127, 126
@@ -214,10 +216,7 @@ def _summary_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
         yield f"tools: {_counted(counters.tools)}"
     yield from _refusal_lines(summary)
     yield from _advice_lines(summary, advice)
-    if summary.relayed.has_overrun:
-        yield f"overrun: {summary.relayed.stop_reason}"
-    elif summary.timed_out:
-        yield f"stopped: {summary.relayed.stop_reason}"
+    yield from _end_lines(summary)
     yield f"see all of it: forum show {short_id(summary.run)}"
     yield "verify the record: forum ledger verify"
 
@@ -237,6 +236,23 @@ def _advice_lines(summary: "CommandSummary", advice: _Advice) -> Iterator[str]:
         yield from advice.lines(failed=summary.status != 0)
     elif counters.calls and counters.calls == counters.failed:
         yield from advice.key_lines()
+
+
+def _end_lines(summary: "CommandSummary") -> Iterator[str]:
+    """Yield what ended the command, and what ended with it."""
+    if summary.left.count:
+        yield f"ended what it left running: {_list_processes(summary.left)}"
+    if summary.relayed.has_overrun:
+        yield f"overrun: {summary.relayed.stop_reason}"
+    elif summary.timed_out or summary.relayed.is_ended:
+        yield f"stopped: {summary.relayed.stop_reason}"
+
+
+def _list_processes(left: "LeftProcesses") -> str:
+    """Return process ids and names, and how many more there were."""
+    listed = ", ".join(f"{process} {replace_hidden(name)}" for process, name in left.left)
+    more = left.count - len(left.left)
+    return f"{listed} and {more} more" if more else listed
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -261,6 +277,7 @@ def _json_line(summary: "CommandSummary", options: "RunOptions") -> str:
         "models": dict(counters.models),
         "tools": dict(counters.tools),
         "timed_out": summary.timed_out,
+        "left_running": [{"pid": process, "name": name} for process, name in summary.left.left],
         "overrun": summary.relayed.has_overrun,
         "added_arguments": summary.arguments,
         "removed_variables": options.removed,

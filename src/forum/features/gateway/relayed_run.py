@@ -134,6 +134,8 @@ class RelayedRun:
         self.counters = RunCounters()
         self.stop_reason = ""
         """Why no further call is made; empty while calls are."""
+        self.end_requested = asyncio.Event()
+        """Set when the program of the run is to end."""
         self.has_overrun = False
         """Whether a call cost more than its bound, which stops the run."""
         self.new_span = new_span
@@ -389,6 +391,21 @@ class RelayedRun:
         """Make no further call."""
         self.stop_reason = self.stop_reason or reason
         self._reservations.refuse_waiting()
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the run was ended, with what is under way."""
+        return self.end_requested.is_set()
+
+    async def end(self, why: str, reason: StopReason, limit: str = "") -> None:
+        """Stop the run and what is under way: its calls, and its program if `forum run` runs one.
+
+        The program is asked to end, and killed with all that it started if it does not.
+        """
+        self.stop(why)
+        self._end_calls()
+        await self.record_stop(reason, limit)
+        self.end_requested.set()
 
     async def drain(self, seconds: float = 0.0) -> None:
         """Let the calls in flight end, for some seconds, and wait until all is recorded.

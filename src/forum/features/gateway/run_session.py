@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from socket import socket, socketpair
 from tempfile import TemporaryDirectory
@@ -26,6 +27,8 @@ from forum.features.gateway.program import (
     make_run_sandbox,
     program_environment,
 )
+from forum.features.gateway.program_tree import LeftProcesses, ProgramTree
+from forum.features.gateway.refusals import RefusalReason
 from forum.features.gateway.relay import Relay
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
 from forum.features.gateway.run_app import RunGateway, base_url
@@ -36,7 +39,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import Ledger
 from forum.ledger.strand import Attachment
 from forum.models.sandbox import ProgramSession, Sandbox
-from forum.platform_calls import command_that_ends_with_parent, hide_environment
+from forum.platform_calls import hide_environment
 from forum.runs import report_kinds
 from forum.runs.kinds import StopReason
 from forum.runs.reported_run import close_reported_run
@@ -56,6 +59,8 @@ _RELAYED_SIGNALS = (
 )  # fmt: skip
 _TERMINAL_VARIABLES = ("TERM", "COLORTERM")
 _LOOPBACK = "127.0.0.1"
+_NOTHING_LEFT = LeftProcesses(0)
+PROGRAM_ENDED = "its program has ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +90,22 @@ class CommandSummary:
     arguments: tuple[str, ...]
     """Those that the profile of the agent added."""
     timed_out: bool = False
+    left: LeftProcesses = _NOTHING_LEFT
+    """What was still running when the program ended."""
 
     @property
     def exit_status(self) -> int:
         """The exit status of `forum run`: 5 if a limit kept the program from all that it wanted."""
-        is_limited = self.timed_out or self.was_refused
+        is_limited = self.timed_out or self.was_refused or self.relayed.is_ended
         return LimitReached.exit_code if is_limited else self.status
 
     @property
     def was_refused(self) -> bool:
         """Whether every call was refused, although the program says that all is well."""
         counters = self.relayed.counters
-        return self.status == 0 and counters.refused > 0 and not counters.calls
+        # Those of processes that it left behind are not its own.
+        refused = counters.refused - counters.reasons[RefusalReason.STOPPED]
+        return self.status == 0 and refused > 0 and not counters.calls
 
 
 class _LoopbackServer(uvicorn.Server):
@@ -124,7 +133,9 @@ def run_program(
     """Run a program whose calls are relayed, and return what came of it."""
     shorten_thread_switches()
     hide_environment()
-    with ExitStack() as stack:
+    # Not in /tmp: Gemini CLI reads no settings below a folder that all may write to.
+    state = forum.settings.state
+    with TemporaryDirectory(prefix="run-", dir=state) as folder, ExitStack() as stack:
         sockets = bind_sockets(_LOOPBACK, 0)
         for bound in sockets:
             stack.callback(bound.close)
@@ -152,10 +163,7 @@ def run_program(
             root=root,
             sockets=sockets,
             sandbox=sandbox,
-            # Not in /tmp: Gemini CLI reads no settings below a folder that all may write to.
-            folder=Path(
-                stack.enter_context(TemporaryDirectory(prefix="run-", dir=forum.settings.state))
-            ),
+            folder=Path(folder),
         )
         summary = asyncio.run(session.play())
         if not relayed.open_calls:
@@ -182,6 +190,8 @@ def _port_of(sockets: Sequence[socket]) -> int:
 def _run_outcome(summary: CommandSummary) -> Outcome:
     if summary.timed_out:
         return Outcome.TIMEOUT
+    if summary.relayed.is_ended:
+        return Outcome.CANCELLED
     if summary.relayed.has_overrun or summary.was_refused:
         return Outcome.DENIED  # by its budget, whatever the program made of it
     return Outcome.OK if summary.status == 0 else Outcome.FAILED
@@ -204,6 +214,7 @@ class _RunSession:
     """For the settings of an agent, while it runs."""
     arguments: tuple[str, ...] = ()
     timed_out: bool = False
+    left: LeftProcesses = _NOTHING_LEFT
 
     async def play(self) -> CommandSummary:
         """Serve the gateway while the program runs."""
@@ -223,7 +234,7 @@ class _RunSession:
                 root_url = f"http://{_LOOPBACK}:{_port_of(self.sockets)}"
                 status = await self._run_command(root_url)
                 # Only calls that are in flight go on: a program that left others behind has ended.
-                self.run.stop("its program has ended")
+                self.run.stop(PROGRAM_ENDED)
                 await self.run.drain(DRAIN_SECONDS)
             finally:
                 server.should_exit = server.force_exit = True
@@ -236,6 +247,7 @@ class _RunSession:
             relayed=self.run,
             arguments=self.arguments,
             timed_out=self.timed_out,
+            left=self.left,
         )
 
     async def _run_command(self, root_url: str) -> int:
@@ -300,21 +312,28 @@ class _RunSession:
         if self.sandbox is not None:
             return await self._spawn_confined(self.sandbox, start)
         environment = program_environment(start.variables, self.options.removed)
-        argv = command_that_ends_with_parent(start.argv)
         # The streams are the program's own: nothing is read or copied here.
         try:
-            process = await asyncio.create_subprocess_exec(*argv, env=environment)
-        except OSError:  # for example, a file that is neither a program nor a script
+            tree = await ProgramTree.start(start.argv, environment)
+        except OSError:  # for example, too many arguments
             return _NOT_EXECUTABLE
 
         def pass_on(number: signal.Signals) -> None:
             # A terminal sends Ctrl-C to the program as well, and a second one could mean more.
             if number not in _TTY_SIGNALS or not _is_foreground():
-                with suppress(ProcessLookupError):
-                    process.send_signal(number)
+                tree.send(number)
 
         with _relay_signals(pass_on):
-            return await self._wait(process, process.send_signal)
+            kill = partial(tree.send, signal.SIGKILL)
+            status = await self._wait(self._wait_for_tree(tree), tree.send, kill)
+            await tree.wait_for_all()
+        return status
+
+    async def _wait_for_tree(self, tree: ProgramTree) -> int:
+        """Wait for the end of the program, and refuse the calls of what it left behind."""
+        self.left = await tree.wait()
+        self.run.stop(PROGRAM_ENDED)
+        return self.left.status
 
     async def _spawn_confined(self, sandbox: Sandbox, start: ProgramStart) -> int:
         """Run the program in a session of its own, and on a terminal of its own if there is one."""
@@ -350,23 +369,32 @@ class _RunSession:
                 loop.add_signal_handler(signal.SIGCONT, terminal.attach)
             try:
                 with _relay_signals(send):
-                    return await self._wait(process, send)
+                    return await self._wait(process.wait(), send, process.kill)
             finally:
                 loop.remove_reader(ours)
                 loop.remove_signal_handler(signal.SIGWINCH)
                 loop.remove_signal_handler(signal.SIGCONT)
 
     async def _wait(
-        self, process: asyncio.subprocess.Process, send: Callable[[signal.Signals], object]
+        self,
+        program: Coroutine[Any, Any, int],
+        send: Callable[[signal.Signals], object],
+        kill: Callable[[], object],
     ) -> int:
-        try:
-            async with asyncio.timeout(self.options.seconds):
-                status = await process.wait()
-        except TimeoutError:
-            self.timed_out = True
-            self.run.stop("its time is over")
-            await self.run.record_stop(StopReason.DEADLINE, "seconds")
-            status = await _end_program(process, send)
+        """Return the status of the program when it ends, or is ended because the run is."""
+        running = asyncio.ensure_future(program)
+        ending = asyncio.ensure_future(self.run.end_requested.wait())
+        await asyncio.wait(
+            (running, ending), timeout=self.options.seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not running.done():
+            if not ending.done():
+                self.timed_out = True
+                self.run.stop("its time is over")
+                await self.run.record_stop(StopReason.DEADLINE, "seconds")
+            await _end_program(running, send, kill)
+        ending.cancel()
+        status = await running
         return status if status >= 0 else 128 - status
 
 
@@ -389,18 +417,16 @@ def _stop_with_program(
 
 
 async def _end_program(
-    process: asyncio.subprocess.Process, send: Callable[[signal.Signals], object]
-) -> int:
+    running: asyncio.Future[int],
+    send: Callable[[signal.Signals], object],
+    kill: Callable[[], object],
+) -> None:
     """Ask a program to end, and kill it if it does not."""
-    with suppress(ProcessLookupError):
-        send(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(KILL_SECONDS):
-            return await process.wait()
-    except TimeoutError:
+    send(signal.SIGTERM)
+    await asyncio.wait((running,), timeout=KILL_SECONDS)
+    if not running.done():
         with suppress(ProcessLookupError):
-            process.kill()
-        return await process.wait()
+            kill()
 
 
 @contextmanager

@@ -1,0 +1,174 @@
+"""Run a program, and end all that it started when it ends or when Forum ends.
+
+This file is a script, which Forum starts between itself and the program:
+
+    python -I -S process_guard.py CONTROL PROGRAM [ARGUMENT...]
+
+CONTROL is the number of a socket, of which Forum has the other end.  Each byte that arrives there
+is the number of a signal for the program; SIGKILL is for the program and all that it started.  The
+end of the stream is the end of Forum, however it ended: then everything is killed at once.
+
+On Linux this process becomes the parent of every process whose own parent has ended, also of those
+that left their process group and session.  Elsewhere it finds those whose parents are still there,
+and those in the program's process group.
+
+It runs outside of Forum's environment, so it imports the standard library and `platform_calls`.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from forum import platform_calls
+else:
+    # Beside this file: outside of Forum's environment there is no package of that name.
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  it is fast
+    import platform_calls
+
+_GRACE_S = 2.0
+"""How long processes that the program left behind may take to end when they are asked to."""
+_KILL_S = 10.0
+"""How long killed processes are waited for: one may hang in the kernel, or run as another user."""
+_POLL_INTERVAL_S = 0.05
+_MAX_LISTED = 50
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+class ProcessGuard:
+    """The program, and the processes that descend from it."""
+
+    def __init__(self, control: int, argv: list[str]) -> None:
+        """Start the program."""
+        self._control = control
+        self._wakeup, writing = os.pipe()
+        os.set_blocking(writing, False)
+        # So that a call of `select` returns when a child ends.
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        platform_calls.adopt_orphans()
+        self._status: int | None = None
+        self._program = self._start(argv)
+        # Ctrl-C is for the program: a group of its own, in the same session, so that the groups
+        # that the program makes are not orphaned.
+        os.setpgid(0, 0)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, self._end_at_once)
+        self._release_streams()
+
+    def _start(self, argv: list[str]) -> int:
+        me = os.getpid()
+        program = os.fork()
+        if program:
+            return program
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            platform_calls.die_with_parent(me)
+            os.close(self._control)
+            os.execvp(argv[0], argv)  # noqa: S606  # the user named the program
+        except OSError as error:
+            os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+            is_missing = isinstance(error, FileNotFoundError)
+            os._exit(NOT_FOUND if is_missing else NOT_EXECUTABLE)
+
+    def _release_streams(self) -> None:
+        """Hold no stream of the program: its readers wait for the end of file."""
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
+        os.close(nowhere)
+
+    def run(self) -> None:
+        """Pass signals on until the program has ended; then end what it left behind."""
+        while self._status is None:
+            ready, _, _ = select.select([self._control, self._wakeup], [], [])
+            if self._wakeup in ready:
+                os.read(self._wakeup, 4096)
+                self._reap()
+            if self._control in ready and not self._pass_signals_on():
+                self._end_at_once()
+        left = self._descendants()
+        self._report(left)
+        self._end_politely(left)
+
+    def _pass_signals_on(self) -> bool:
+        """Send the signals that have arrived to the program; return False at the end of Forum."""
+        numbers = os.read(self._control, 100)
+        for number in numbers:
+            if number == signal.SIGKILL:
+                # All of them together: each one may have had others start again what has ended.
+                self._kill([self._program, *(process for process, _ in self._descendants())])
+            elif self._status is None:
+                self._signal(self._program, number)
+        return bool(numbers)
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while True:
+                process, status = os.waitpid(-1, os.WNOHANG)
+                if not process:
+                    return
+                if process == self._program:
+                    self._status = os.waitstatus_to_exitcode(status)
+
+    def _descendants(self) -> list[tuple[int, str]]:
+        return platform_calls.list_descendants(os.getpid(), group=self._program)
+
+    def _report(self, left: list[tuple[int, str]]) -> None:
+        """Tell Forum how the program ended, and what it left behind."""
+        told = {"status": self._status, "count": len(left), "left": left[:_MAX_LISTED]}
+        with suppress(OSError):
+            # For Forum's own process, and on no record.
+            os.write(self._control, json.dumps(told).encode() + b"\n")  # noqa: TID251
+
+    def _end_politely(self, left: list[tuple[int, str]]) -> None:
+        for process, _ in left:
+            self._signal(process, signal.SIGTERM)
+            self._signal(process, signal.SIGCONT)
+        until = time.monotonic() + _GRACE_S
+        while time.monotonic() < until:
+            self._reap()
+            if not self._descendants():
+                return
+            ready, _, _ = select.select([self._control], [], [], _POLL_INTERVAL_S)
+            numbers = os.read(self._control, 100) if ready else b"."
+            if not numbers or signal.SIGKILL in numbers:
+                break  # Forum has ended, or is not to wait
+        self._kill_all()
+
+    def _end_at_once(self, *_: object) -> None:
+        self._kill_all()
+        os._exit(1)
+
+    def _kill_all(self) -> None:
+        """Kill until nothing is left: a process may start another one while it is killed."""
+        until = time.monotonic() + _KILL_S
+        while time.monotonic() < until:
+            left = [process for process, _ in self._descendants()]
+            if not left:
+                return
+            self._kill(left)
+            self._reap()
+            time.sleep(0.01)
+
+    def _kill(self, processes: list[int]) -> None:
+        # Stopped first, so that none starts another one in the meantime.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in processes:
+                self._signal(process, number)
+
+    @staticmethod
+    def _signal(process: int, number: int) -> None:
+        # It has ended, or runs as another user, as with sudo.
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+
+
+if __name__ == "__main__":
+    ProcessGuard(int(sys.argv[1]), sys.argv[2:]).run()
