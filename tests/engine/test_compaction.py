@@ -22,6 +22,7 @@ from forum.ledger.body import BytesContent, text_content
 from forum.ledger.kinds import Outcome
 from forum.ledger.log import stored_body
 from forum.ledger.ports import Amount
+from forum.models import make_model
 from forum.runs import compaction
 from forum.runs.kinds import (
     SUMMARY,
@@ -89,7 +90,7 @@ class SmallHands(Hands):
     def model(self, agent: Agent) -> Model:
         """Return the model with a small context."""
         assert isinstance(agent, Chat)
-        return SmallModel(agent, self)
+        return SmallModel(agent, self) if agent.model in ("small", "dear") else make_model(agent)
 
     async def invoke(self, invocation: ToolInvocation) -> CallReply:
         """Tell of a river."""
@@ -233,6 +234,23 @@ def test_compaction_survives_a_crash_at_every_commit_around_it(
             break
         commits += 1
     assert commits > 20
+
+
+@pytest.mark.nightly
+def test_a_real_model_summarizes_within_its_context(small: Office, smollm2: str) -> None:
+    """Its server refuses prompts that are too long, and counts tokens as the model does."""
+    real = Chat(smollm2, "smollm2-135m", context_tokens=2048, max_tokens=96)
+    request = order(**TEAM)
+    agents = {**request.policy.agents, "sum": real}
+    request = replace(request, policy=msgspec.structs.replace(request.policy, agents=agents))
+    run = small.do(request)
+    calls = [call for call in run.task("rivers").calls if call.called.role == Role.SUMMARIZER]
+
+    assert run.outcome is Outcome.OK
+    assert calls
+    assert all(call.replied and call.replied.outcome is Outcome.OK for call in calls)
+    assert {each.method for each in compactions(small)} == {CompactionMethod.SUMMARY}
+    assert small.findings() == ()
 
 
 def test_a_fork_reuses_the_summaries(small: Office) -> None:

@@ -114,6 +114,8 @@ CODES: list[tuple[str, Answer, Outcome, Why, str, bool]] = [
     ("no key", refuse(401), Outcome.DENIED, Why.ERROR, "http 401", True),
     ("forbidden", refuse(403), Outcome.DENIED, Why.ERROR, "http 403", True),
     ("wrong", refuse(400), Outcome.DENIED, Why.ERROR, "http 400", True),
+    ("too long", refuse(400, b'{"error":{"code":"context_length_exceeded"}}'), Outcome.DENIED,
+     Why.ERROR, "context-length", True),
     ("unknown", refuse(404), Outcome.DENIED, Why.ERROR, "http 404", True),
     ("unpaid", refuse(402), Outcome.DENIED, Why.ERROR, "http 402", True),
     ("slow", refuse(408), Outcome.FAILED, Why.ERROR, "http 408", True),
@@ -141,6 +143,26 @@ CODES: list[tuple[str, Answer, Outcome, Why, str, bool]] = [
     ("long", say("", ToolCall("mail", "{"), finish="length", usage={}), Outcome.FAILED, Why.CUT,
      "length", False),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "the request exceeds the available context size, try increasing it",
+        "The input token count (40000) exceeds the maximum number of tokens allowed (32768).",
+        "Requested tokens (2050) exceed context window of 2048",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_told_what_to_do(words: str) -> None:
+    """Providers say it in words of their own; a user reads the same of all of them."""
+    with serving(refuse(400, json.dumps({"error": {"message": words}}).encode())) as provider:
+        reply = ask(spec_of(provider), call_of())
+
+    assert (reply.outcome, reply.code) == (Outcome.DENIED, "context-length")
+    error = b"".join(reply.error.chunks()).decode()
+    assert "set context_tokens to what it has" in error.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,15 @@ _THROTTLED_STATUSES: Final = frozenset({429, 503, 529})
 _TRANSIENT_STATUSES: Final = frozenset({408, 409, 421, 423, 425})
 """Client errors that may not recur when the same request is repeated."""
 _PERMANENT_STATUSES: Final = frozenset({501, 505})
+CONTEXT_CODE = "context-length"
+"""The code of a call whose prompt passes the context of its model."""
+_SIZE_STATUSES: Final = frozenset({400, 413, 422})
+_CONTEXT_ERROR = re.compile(
+    rb"context[_ -]?(?:length|window|size)|prompt is too long|too many (?:input )?tokens"
+    rb"|input token count .{0,40}exceeds",
+    re.IGNORECASE,
+)
+"""How OpenAI, Anthropic, Gemini, vLLM, llama.cpp and Ollama say so."""
 _VERSIONED = re.compile(r"/v\d")
 _Spec = TypeVar("_Spec", Chat, Library)
 
@@ -141,6 +150,8 @@ def refused_reply(answer: HttpOutcome) -> engine.CallReply:
     )
     if answer.status in _THROTTLED_STATUSES:
         return replace(reply, why=Why.THROTTLED, retry_milliseconds=answer.pause)
+    if answer.status in _SIZE_STATUSES and _CONTEXT_ERROR.search(answer.error):
+        return replace(reply, outcome=Outcome.DENIED, code=CONTEXT_CODE)
     if _is_permanent(answer.status):
         return replace(reply, outcome=Outcome.DENIED)
     return reply
@@ -185,14 +196,21 @@ def _advise(spec: Chat, code: str, error: bytes) -> str:
         if is_loopback(spec.url):
             return f"no connection to {where}: is the server running? Start it, or correct url"
         return f"no connection to {where}: check url, the network and the proxy"
-    if code in ("http 401", "http 403"):
-        return _advise_about_key(spec)
+    if code in ("http 401", "http 403", CONTEXT_CODE):
+        return _advise_about_context(spec) if code == CONTEXT_CODE else _advise_about_key(spec)
     # An error that mentions a model comes from the API itself, so its URL is right.
     if b"model" in error.lower():
         return f"correct the name of the model, {spec.model!r}" if code == "http 404" else ""
     if code in ("http 404", "http 405", "malformed") and not _VERSIONED.search(path_of(spec.url)):
         return f"there is no model API at {spec.url}; did you mean {spec.url.rstrip('/')}/v1?"
     return ""
+
+
+def _advise_about_context(spec: Chat) -> str:
+    return (
+        f"the prompt passes the context of {spec.model!r}: set context_tokens to what it has, "
+        "choose a model with a larger context, or send less"
+    )
 
 
 def _advise_about_key(spec: Chat) -> str:

@@ -182,7 +182,7 @@ def test_a_program_that_leaves_nothing_has_no_such_line(terminal: Terminal) -> N
 def test_a_time_limit_ends_the_whole_tree(terminal: Terminal, tmp_path: Path, pids: Path) -> None:
     """The program ignores SIGTERM, so that it is killed with all that it started."""
     program = (sys.executable, str(script(tmp_path)), str(pids), "stays")
-    done = terminal.type("run", "--max-seconds", "3", "--", *program)
+    done = terminal.type("run", "--max-seconds", "6", "--", *program)
 
     assert done.returncode == 5
     assert len(pids.read_text().split()) > KINDS

@@ -202,6 +202,7 @@ def _print_end(view: RunView) -> None:
     why = formatting.explain_failure(view)
     if view.state.outcome is not None and (care := formatting.describe_care(view)):
         lines.append(f"  {care}")
+    lines += wrap_lines(formatting.describe_compactions(view.state), terminal_width(), "  ")
     lines += [f"  {reason}" for reason in _reasons(view, why)]
     lines += run_view.judgement_lines(view, terminal_width(), rejected_only=True)
     form = panels.deliberation_form(view)
