@@ -187,10 +187,10 @@ def change(factory: StoreFactory, query: str, name: str, number: str) -> None:
             statement = query.format(budget=table, n="?", name="?") + f" AND log = {mine}"
             db.execute(statement, (number, name, factory.origin))
         return
-    with psycopg.connect(factory.place) as db:
+    with psycopg.connect(factory.place) as session:
         mine = "(SELECT id FROM forum.log WHERE origin = %s)"
         statement = query.format(budget="forum.budget", n="%s", name="%s") + f" AND log = {mine}"
-        db.execute(statement, (number, name, factory.origin))  # type: ignore[arg-type]
+        session.execute(statement, (number, name, factory.origin))
 
 
 @settings(
@@ -221,7 +221,7 @@ def test_no_nesting_and_no_order_of_processes_passes_a_cap(
 def test_periods_have_the_names_that_the_database_gives_them(factory: StoreFactory) -> None:
     """Otherwise a cap that was not used yet would be listed for another period."""
     store = factory()
-    spans = {}
+    spans: dict[Period, tuple[str, int]] = {}
     while not spans or any(until <= store.now() for _, until in spans.values()):
         moment = store.now()
         spans = {per: period_at(per, moment) for per in Period}
