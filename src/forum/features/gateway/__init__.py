@@ -18,6 +18,9 @@ FEATURE = Feature(
         ("upstreams", "gateway.section:UpstreamSection"),
     ),
     server="gateway.http:GatewayExtension",
-    subcommands=(("mcp", "gateway.mcp_relay_cli:gateway"),),
+    subcommands=(
+        ("mcp", "gateway.mcp_relay_cli:gateway"),
+        ("ledger", "gateway.reconcile_cli:reconcile"),
+    ),
     doctor="gateway.doctor:CHECKS",
 )
