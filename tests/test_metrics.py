@@ -22,6 +22,7 @@ from forum.metrics import (
 from forum.runs.acceptance_criteria import Check
 from forum.runs.council_end import UNDECIDED, Accord, CouncilCloseFacts, End, Ground
 from forum.runs.kinds import CallFacts, Next, ReplyFacts, ReplyOrigin, VerdictFacts
+from forum.runs.report_kinds import Operation, ReportStepFacts
 from forum.tlog import EMPTY_ROOT, Checkpoint, parse_checkpoint, sign_checkpoint
 from tests.support import Wrapped, key_of
 
@@ -117,6 +118,41 @@ def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
         'forum_dollars_total{model="small"}': 1.5,
         'forum_runs_ended_total{outcome="ok"}': 1,
     }
+
+
+def step(model: str, outcome: Outcome = Outcome.OK, code: str = "") -> ReportStepFacts:
+    """Return a call that went through the gateway."""
+    return ReportStepFacts(
+        op=Operation.MODEL, name=model, outcome=outcome, span="0123456789abcdef",
+        model=model, provider="openai", usd=500_000_000, micros=250_000, code=code,
+    )  # fmt: skip
+
+
+def test_calls_through_the_gateway_are_counted_by_provider_family_and_outcome() -> None:
+    """A refused call was not made, so it is none of them."""
+    made = [step("gpt-4o"), step("ft:gpt-4o-mini:me"), step("gpt-4o", Outcome.FAILED, "http-500")]
+    tool = ReportStepFacts(Operation.TOOL, "shell", Outcome.OK, "0123456789abcdef")
+    refused = step("gpt-4o", Outcome.DENIED, "budget")
+
+    assert counted(*made, tool, refused) == {
+        'forum_step_calls_total{provider="openai",family="gpt",outcome="ok"}': 2,
+        'forum_step_calls_total{provider="openai",family="gpt",outcome="failed"}': 1,
+        'forum_step_dollars_total{provider="openai",family="gpt"}': 1.5,
+        'forum_step_seconds_total{provider="openai"}': 0.75,
+        'forum_step_refusals_total{reason="budget"}': 1,
+    }
+
+
+def test_names_that_clients_make_up_are_not_each_a_series() -> None:
+    """Whoever reports steps chooses their models and codes."""
+    letters = [f"{a}{b}" for a in "abcdefghijklmnopqrst" for b in "abcdefghij"]
+    many = [step(name) for name in letters]
+    codes = [step("gpt-4o", Outcome.DENIED, f"code-{n}") for n in range(200)]
+    document = counted(*many, *codes)
+
+    assert sum(name.startswith("forum_step_calls") for name in document) == 101
+    assert sum(name.startswith("forum_step_refusals") for name in document) == 101
+    assert sum(n for name, n in document.items() if name.startswith("forum_step_calls")) == 200
 
 
 @pytest.mark.parametrize("accord", Accord)

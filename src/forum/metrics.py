@@ -17,7 +17,7 @@ from msgspec import MsgspecError, Struct, json
 from forum import tlog
 from forum.errors import Malformed, SignatureRejected
 from forum.ledger.entry import MAIN_STRAND, Entry, peek_kind
-from forum.ledger.kinds import Kinds, RunCloseFacts, Scope
+from forum.ledger.kinds import Kinds, Outcome, RunCloseFacts, Scope
 from forum.ledger.ports import EntryWrite, Store, TreeReader, decode_due_time
 from forum.runs.council_end import Accord, CouncilCloseFacts
 from forum.runs.kinds import (
@@ -27,6 +27,7 @@ from forum.runs.kinds import (
     StopFacts,
     VerdictFacts,
 )
+from forum.runs.report_kinds import Operation, ReportStepFacts, model_family
 from forum.runs.run_fold import vetoed_accord
 from forum.runs.run_summary import SummaryTally
 from forum.runs.spending import CallCost, fold_cost
@@ -36,10 +37,10 @@ METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope
 """Scopes of which any one allows a key to read metrics."""
 MAX_COUNTED_GATES: Final = 10_000
 """Counting limit for open gates."""
-_MAX_MODELS: Final = 100
-"""Limit of distinct model labels: each is a time series in every metrics database."""
+_MAX_LABEL_VALUES: Final = 100
+"""Limit of distinct values of a label: each is a time series in every metrics database."""
 _MAX_OPEN_CALLS: Final = 10_000
-_OTHER_MODEL: Final = "other"
+_OTHER_VALUE: Final = "other"
 _MICRO: Final = 1e6
 
 
@@ -77,6 +78,18 @@ RUN_STOPS = _metric("forum_run_stops_total", "Runs that were stopped, by reason.
 CALLS = _metric("forum_calls_total", "Calls that ended, by model and outcome.")
 TOKENS = _metric("forum_tokens_total", "Tokens that calls used, by model.")
 DOLLARS = _metric("forum_dollars_total", "Dollars that calls cost, by model.")
+STEP_CALLS = _metric(
+    "forum_step_calls_total",
+    "Model calls of runs that Forum does not drive, as through the gateway: by provider, family of "
+    "models and outcome.",
+)
+STEP_DOLLARS = _metric(
+    "forum_step_dollars_total", "Dollars that these calls cost, by provider and family of models."
+)
+STEP_SECONDS = _metric("forum_step_seconds_total", "How long these calls took, by provider.")
+STEP_REFUSALS = _metric(
+    "forum_step_refusals_total", "Model calls that were refused before they were made, by reason."
+)
 TAKEOVERS = _metric("forum_takeovers_total", "Runs and tasks taken over from workers that died.")
 QUEUE_AGE = _metric(
     "forum_queue_age_seconds",
@@ -121,7 +134,8 @@ class EntryCounters:
         self._counts: defaultdict[_Series, float] = defaultdict(float)
         self._open_calls: OrderedDict[tuple[str, str], CallCost] = OrderedDict()
         """The calls without a reply, by run and strand."""
-        self._models: set[str] = set()
+        self._labels: defaultdict[str, set[str]] = defaultdict(set)
+        """The values that each label has had."""
         self._undecided: OrderedDict[str, SummaryTally] = OrderedDict()
         """What is known of open runs with a council, or with a veto of one."""
 
@@ -161,6 +175,8 @@ class EntryCounters:
                         self._open_calls.popitem(last=False)
                 case ReplyFacts():
                     self._count_reply(facts, fold_cost(self._open_calls, place, entry.ts, facts))
+                case ReportStepFacts():
+                    self._count_step(facts)
                 case _:
                     pass
 
@@ -188,13 +204,30 @@ class EntryCounters:
     def _count_reply(self, reply: ReplyFacts, call: CallCost | None) -> None:
         if call is None or call.is_recorded or call.is_inner_run:
             return  # another run made the call and paid for it
-        model = call.model
-        if model not in self._models and len(self._models) >= _MAX_MODELS:
-            model = _OTHER_MODEL
-        self._models.add(model)
+        model = self._bound_label("model", call.model)
         self._add(CALLS, model=model, outcome=reply.outcome)
         self._add(TOKENS, reply.tokens, model=model)
         self._add(DOLLARS, reply.usd / NANO_USD, model=model)
+
+    def _count_step(self, step: ReportStepFacts) -> None:
+        if step.op is not Operation.MODEL or step.is_taken_back:
+            return
+        if step.outcome is Outcome.DENIED:
+            self._add(STEP_REFUSALS, reason=self._bound_label("reason", step.code))
+            return
+        provider = self._bound_label("provider", step.provider)
+        family = self._bound_label("family", model_family(step.model))
+        self._add(STEP_CALLS, provider=provider, family=family, outcome=step.outcome)
+        self._add(STEP_DOLLARS, step.usd / NANO_USD, provider=provider, family=family)
+        self._add(STEP_SECONDS, step.micros / _MICRO, provider=provider)
+
+    def _bound_label(self, label: str, value: str) -> str:
+        """Return a value of a label; one word for all beyond a number of them."""
+        values = self._labels[label]
+        if value not in values and len(values) >= _MAX_LABEL_VALUES:
+            return _OTHER_VALUE
+        values.add(value)
+        return value
 
     def _add(self, metric: Metric, amount: float = 1, **labels: str) -> None:
         self._counts[metric, tuple((name, str(value)) for name, value in labels.items())] += amount
@@ -202,7 +235,7 @@ class EntryCounters:
 
 _ACCEPTED_KIND: Final = b"accepted/1"
 _COUNTED_KINDS: Final = frozenset(
-    {b"run.close/1", b"stop/1", b"call/1", b"reply/1", b"council.close/1", b"verdict/1", b"check/1"}
+    b"run.close/1 stop/1 call/1 reply/1 council.close/1 verdict/1 check/1 report.step/1".split()
 )
 
 

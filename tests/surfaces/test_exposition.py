@@ -26,6 +26,10 @@ COUNTERS = {
     "forum_calls_total",
     "forum_tokens_total",
     "forum_dollars_total",
+    "forum_step_calls_total",
+    "forum_step_dollars_total",
+    "forum_step_seconds_total",
+    "forum_step_refusals_total",
     "forum_takeovers_total",
 }
 """The others are gauges."""

@@ -300,6 +300,12 @@ def plain_name(name: str, instead: str) -> str:
     return name if _is_plain(name) else instead
 
 
+def model_family(model: str) -> str:
+    """Return the word that the models of one family begin with: `gpt`, `o`, `claude`."""
+    match = re.search(r"[a-z]+", model.lower().rpartition("/")[2].removeprefix("ft:"))
+    return match[0] if match else ""
+
+
 def derive_name(name: str, instead: str) -> str:
     """Return `plain_name` as a label; "" for ""."""
     return derive_label(plain_name(name, instead)) if name else ""

@@ -1,6 +1,5 @@
 """Decide about a call before it is made: its highest cost, and the changes that the caps need."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +14,7 @@ from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.models.output_limits import max_output_tokens
 from forum.models.prices import FREE_PRICE, Price, dearest_price, price_by_name
 from forum.models.urls import is_loopback
+from forum.runs.report_kinds import model_family
 from forum.runs.strict_json import MAX_NAME_CHARS
 
 _MIN_OUTPUT_LIMIT, _USUAL_OUTPUT_LIMIT = 256, 4096
@@ -72,14 +72,8 @@ class PriceBook:
             return other, False
         if other is None:
             return price, not is_declared and not _is_version(replied, asked)
-        is_other = _model_family(asked) != _model_family(replied)
+        is_other = model_family(asked) != model_family(replied)
         return dearest_price((price, other)), is_other and not is_declared
-
-
-def _model_family(model: str) -> str:
-    """Return the word that the models of one family begin with: `gpt`, `o`, `claude`."""
-    match = re.search(r"[a-z]+", model.lower().rpartition("/")[2].removeprefix("ft:"))
-    return match[0] if match else ""
 
 
 def _is_version(replied: str, asked: str) -> bool:
