@@ -165,7 +165,8 @@ async def measure(
             await samples["gateway"].add(caller, calls // BLOCKS, rate, pid)
             statements += counts.statements()
             syncs += counts.syncs()
-    ours, bare, direct = samples["gateway"], samples["proxy"], samples["direct"]
+    ours, bare = samples["gateway"], samples["proxy"]
+    direct = samples["direct"]
 
     def added(share: float, to: Sample = direct) -> float:
         return gateway.percentile(ours.seconds, share) - gateway.percentile(to.seconds, share)

@@ -215,14 +215,16 @@ def test_a_commit_never_passes_a_slice_whatever_else_it_settles(
     store_factory: StoreFactory,
 ) -> None:
     """Many calls share a commit: what one gives back, another may have, and no more than that."""
-    store, random, held = store_factory(), Random(7), 100
+    store, random = store_factory(), Random(7)
+    held = 100
     slices = [
-        store.take_slice(scope, "day", "me", Spend(held, held), Spend(held, held))
+        store.take_slice(scope, "day", "me", need=Spend(held, held), cap=Spend(held, held))
         for scope in ("key:a", "key:b", "ledger")
     ]
     used = dict.fromkeys(slices, Spend())
     for number in range(60):
-        charges, after, fits = [], dict(used), True
+        charges: list[BudgetSliceCharge] = []
+        after, fits = dict(used), True
         for part in random.sample(slices, random.randint(1, 3)):
             asked = [Spend(random.randint(0, 30), random.randint(0, 30))] * random.randint(0, 2)
             settled = [Spend(random.randint(-40, 10), random.randint(-40, 10))]

@@ -13,9 +13,10 @@ import psycopg
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-_HEADER = Struct("!iiIii").pack
-"""Dimensions, whether there are nulls, type of the elements, their number, the first index."""
-_EMPTY_HEADER = Struct("!iiI").pack
+_HEADER = Struct("!iiI").pack
+"""Dimensions, whether there are nulls, type of the elements."""
+_SIZE = Struct("!ii").pack
+"""Number of elements, the first index."""
 _LENGTH = Struct("!i").pack
 _NULL = _LENGTH(-1)
 
@@ -83,8 +84,8 @@ class _ArrayDumper(Dumper):
     def dump(self, obj: TypedArray) -> bytes:
         """Return the binary form of an array."""
         if not obj:
-            return _EMPTY_HEADER(0, 0, self._element)
-        parts = [_HEADER(1, None in obj, self._element, len(obj), 1)]
+            return _HEADER(0, 0, self._element)
+        parts = [_HEADER(1, None in obj, self._element), _SIZE(len(obj), 1)]
         for value in obj:
             if value is None:
                 parts.append(_NULL)

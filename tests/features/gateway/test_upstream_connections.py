@@ -32,7 +32,8 @@ class Server:
     """Sends the same bytes for each request, in pieces, and may close then."""
 
     def __init__(self, reply: bytes, *, pieces: int = 1, closes: bool = True) -> None:
-        self._reply, self._pieces, self._closes = reply, pieces, closes
+        self._reply, self._pieces = reply, pieces
+        self._closes = closes
         self.connections = self.requests = 0
         self.url = ""
 
