@@ -312,6 +312,25 @@ class CapReached(LimitReached):
         return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
+class SpendingFrozen(LimitReached):
+    """The operator has frozen all spending; nothing was recorded."""
+
+    problem = ProblemType.CAPPED
+    text = "all spending is frozen, until the operator ends that: forum budgets unfreeze"
+
+
+class NoSuchCap(NotFound):
+    """No such cap was set by command."""
+
+    subject: str
+    unit: str
+    per: str
+
+    text = (
+        "no cap of {unit} per {per} for {subject} was set by command; those of forum.toml are there"
+    )
+
+
 class QuotaReached(LimitReached):
     """A tenant has as many runs that have not ended as it may have; nothing was recorded."""
 
@@ -913,6 +932,15 @@ class StoreFailed(Unavailable):
         if not self.hint:
             return message
         return f"{message}{'' if message.endswith('?') else '.'} {self.hint}"
+
+
+class CapsUnsigned(StoreFailed):
+    """A change of caps was recorded, and this machine cannot tell yet by whom."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            "reading caps", f"a change of the caps of {origin} waits for its signature"
+        )
 
 
 class StoreConnectionLost(StoreFailed):

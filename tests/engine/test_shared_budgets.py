@@ -5,14 +5,18 @@ from pathlib import Path
 import msgspec
 
 from forum.engine import RunRequest, accept_run, read_body, read_run
-from forum.ledger.kinds import Outcome
+from forum.ledger.kinds import Outcome, Period
 from forum.ledger.ports import NO_LIMIT, Spend
 from forum.runs.kinds import StopFacts, StopReason, Why
 from forum.runs.panel import Council, Seat
 from forum.runs.plan import Task
 from forum.runs.policy import LaneBrief, Scripted, ScriptStep
 from forum.runs.run_fold import stop_reason
-from forum.runs.shared_caps import Caller, Period, SharedCap, limits_for
+from forum.runs.shared_caps import (
+    Caller,
+    SharedCap,
+    limits_for,
+)
 from tests.engine.office import RUN, Cut, Office, Power, chain, plan, quick
 from tests.engine.test_replay import play
 from tests.support import StoreFactory

@@ -10,8 +10,12 @@ from random import Random
 
 from forum.engine import SharedBudgets
 from forum.errors import CapReached
+from forum.ledger.kinds import Period
 from forum.ledger.ports import NO_LIMIT, BudgetSliceCharge, Spend
-from forum.runs.shared_caps import Caller, Period, SharedCap
+from forum.runs.shared_caps import (
+    Caller,
+    SharedCap,
+)
 from tests.support import Chain, StoreFactory
 
 MOST = 9
@@ -36,7 +40,7 @@ def spend_all(factory: StoreFactory, name: str, cap: int) -> None:
             store.append([record._replace(effects=charges)])
 
         try:
-            budgets.spend(budgets.limits(Caller("tester")), Spend(amount), commit)
+            budgets.spend(Caller("tester"), Spend(amount), commit)
         except CapReached:
             return
 

@@ -76,6 +76,8 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "add_slice": {**budget, "owner": "new", "until": 1},
         "lock_budget": budget,
         "slices": budget,
+        "has_entries_from": {"log": log, "run": "log", "name": "budgets", "n": 0},
+        "held_slices": {"log": log},
         "take_back": {**budget, "owner": "process-1"},
         "hold_slice": {**budget, "owner": "process-1", **spend},
         "charge_slice": {**budget, "owner": "process-1", **spend, "guarded": True},

@@ -10,8 +10,12 @@ import pytest
 
 from forum.engine import SharedBudgets
 from forum.errors import BudgetSliceExhausted, CapReached
+from forum.ledger.kinds import Period
 from forum.ledger.ports import NO_LIMIT, BudgetSlice, BudgetSliceCharge, Spend, Store
-from forum.runs.shared_caps import Caller, Period, SharedCap
+from forum.runs.shared_caps import (
+    Caller,
+    SharedCap,
+)
 from forum.stores.group_commit import GroupCommitter
 from tests.stores.spender import MOST, amounts, spend_all
 from tests.support import Chain, StoreFactory, wait_until
@@ -96,7 +100,7 @@ def test_threads_that_commit_together_never_pass_a_cap(factory: StoreFactory) ->
             record = chain.next()
             try:
                 own.spend(
-                    own.limits(Caller("tester")),
+                    Caller("tester"),
                     Spend(runs=1),
                     lambda charges, r=record: committer.append([r._replace(effects=charges)]),  # type: ignore[misc]
                 )

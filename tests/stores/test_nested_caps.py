@@ -8,29 +8,42 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forum.app.runs import period_at
-from forum.engine import SharedBudgets
+from forum.engine import CapFeed, SharedBudgets
 from forum.engine.shared_budgets import settle_charges
-from forum.errors import CapReached
+from forum.errors import CapReached, SpendingFrozen
+from forum.ledger.cap_orders import BUDGETS_STRAND, read_cap_orders
+from forum.ledger.entry import LOG_RUN, Facts
+from forum.ledger.kinds import (
+    LEDGER_KINDS,
+    CapChange,
+    CapFacts,
+    CapUnit,
+    FreezeAct,
+    FreezeFacts,
+    Period,
+)
 from forum.ledger.ports import NO_LIMIT, BudgetSliceCharge, Spend, Store
+from forum.ledger.strand import Draft
 from forum.runs.shared_caps import (
     UNCAPPED,
     Caller,
     Limit,
-    Period,
     SharedCap,
     Team,
     check_teams,
     limits_for,
 )
-from tests.support import Chain, StoreFactory
+from tests.support import Chain, StoreFactory, ledger_on
 
 TEAMS = {
     "org": Team("org"),
@@ -77,6 +90,9 @@ STEPS = st.lists(
         st.tuples(st.just("die"), st.integers(0, 2)),
         st.tuples(st.just("close"), st.integers(0, 2)),
         st.tuples(st.just("end"), st.sampled_from(sorted(Period))),
+        st.tuples(st.just("set_cap"), st.integers(0, 4), st.integers(0, 60)),
+        st.tuples(st.just("set_cap"), st.integers(0, 4), st.just(NO_LIMIT)),
+        st.tuples(st.just("freeze"), st.booleans()),
     ),
     max_size=25,
 )
@@ -96,12 +112,48 @@ class World:
 
     def __post_init__(self) -> None:
         self.chain, self.owners = Chain(self.factory.origin), 0
+        self.is_frozen, self.revision = False, 0
+        self.now: dict[tuple[object, ...], SharedCap] = {}
+        begun = Chain(self.factory.origin, LOG_RUN)
+        self.stores[0].append([begun.next()])
+        self.opening = begun.records[0].leaf
         self.budgets = [self.begin(n) for n in range(len(self.stores))]
+        for number, cap in enumerate(self.caps):
+            self.set_cap(number, min(cap.cap))
 
     def begin(self, number: int) -> SharedBudgets:
         """Return what a new process spends with."""
         self.owners += 1
-        return SharedBudgets(self.stores[number], self.caps, f"p{self.owners}", teams=TEAMS)
+        store = self.stores[number]
+        read = partial(read_cap_orders, store, LEDGER_KINDS)
+        return SharedBudgets(store, (), f"p{self.owners}", teams=TEAMS, feed=CapFeed(read))
+
+    def record(self, facts: Facts) -> None:
+        """Record what an operator sets, as another process does."""
+        ledger = ledger_on(self.stores[0])
+        strand = ledger.open_log_strand(BUDGETS_STRAND)
+        draft = Draft(f"set/{strand.length}", "operator", facts, parents=(self.opening,))
+        strand.append_exclusive(draft)
+        self.stores[0].recall_slices()
+        self.revision += 1
+
+    def set_cap(self, number: int, most: int) -> None:
+        """Set one of the caps, or remove it."""
+        if number < len(self.caps):
+            cap = self.caps[number]
+            (unit,) = (u for u in ("usd", "tokens") if getattr(cap.cap, u) < NO_LIMIT)
+            names = (cap.subject, cap.per, CapUnit(unit), cap.pattern)
+            act = CapChange.SET if most < NO_LIMIT else CapChange.REMOVE
+            subject, per, of, pattern = names
+            most_set = most if most < NO_LIMIT else 0
+            self.record(CapFacts(subject, per, of, act, name=pattern, most=most_set))
+            now = replace(cap, cap=UNCAPPED._replace(**{unit: most}))
+            self.now[names] = now
+
+    def freeze(self, frozen: bool) -> None:  # noqa: FBT001  drawn
+        """Freeze all spending, or end that."""
+        self.is_frozen = frozen
+        self.record(FreezeFacts(FreezeAct.FREEZE if frozen else FreezeAct.UNFREEZE))
 
     def count(self, limits: Sequence[Limit], amount: Spend) -> None:
         """Count an amount in every cap."""
@@ -119,11 +171,21 @@ class World:
             for unit in ("usd", "tokens")
         )
 
+    def limits(self, caller: int, amount: Spend) -> tuple[Limit, ...]:
+        """Return the limits in force that count an amount."""
+        limits = limits_for(self.now.values(), CALLERS[caller], TEAMS)
+        return tuple(limit for limit in limits if limit.counts(amount))
+
     def reserve(self, process: int, caller: int, most: int) -> None:
         """Reserve an amount; it is refused exactly where a cap has no room."""
         budgets, amount = self.budgets[process], Spend(most, 2 * most)
-        # Limits that count nothing of an amount are not charged.
-        limits = tuple(x for x in budgets.limits(CALLERS[caller]) if x.counts(amount))
+        if budgets.revision and not any(x.counts(amount) for x in budgets.limits(CALLERS[caller])):
+            # Nothing is charged by the caps that this process knows, so nothing tells it of others:
+            # its clock stands still here, and otherwise it reads them again after a second.
+            is_aware = budgets.revision == self.revision or budgets.is_frozen
+        else:
+            is_aware = True
+        limits = self.limits(caller, amount) if is_aware else ()
         record = self.chain.next()
         charged: list[tuple[BudgetSliceCharge, ...]] = []
 
@@ -131,12 +193,17 @@ class World:
             self.stores[process].append([record._replace(effects=charges)])
             charged.append(charges)
 
-        fits = self.room(limits, amount)
+        fits = self.room(limits, amount) and not (is_aware and self.is_frozen)
         try:
-            budgets.spend(limits, amount, commit)
+            budgets.spend(CALLERS[caller], amount, commit)
+        except SpendingFrozen:
+            self.chain.records.pop()
+            assert self.is_frozen
+            return
         except CapReached:
             self.chain.records.pop()
             assert not fits
+            assert not self.is_frozen
             return
         assert fits
         self.count(limits, amount)
@@ -172,11 +239,6 @@ class World:
             for unit in ("usd", "tokens")
         }
         assert {k: v for k, v in counted.items() if v} == {k: v for k, v in self.used.items() if v}
-        for caller in CALLERS:
-            for limit in limits_for(self.caps, caller, TEAMS):
-                for unit in ("usd", "tokens"):
-                    key = (limit.scope, limit.per.value, unit)
-                    assert counted.get(key, 0) <= getattr(limit.cap, unit)
 
 
 def change(factory: StoreFactory, query: str, name: str, number: str) -> None:
@@ -187,10 +249,10 @@ def change(factory: StoreFactory, query: str, name: str, number: str) -> None:
             statement = query.format(budget=table, n="?", name="?") + f" AND log = {mine}"
             db.execute(statement, (number, name, factory.origin))
         return
-    with psycopg.connect(factory.place) as session:
+    with psycopg.connect(factory.place) as pg:
         mine = "(SELECT id FROM forum.log WHERE origin = %s)"
         statement = query.format(budget="forum.budget", n="%s", name="%s") + f" AND log = {mine}"
-        session.execute(statement, (number, name, factory.origin))
+        pg.execute(statement, (number, name, factory.origin))
 
 
 @settings(
@@ -200,7 +262,10 @@ def change(factory: StoreFactory, query: str, name: str, number: str) -> None:
 def test_no_nesting_and_no_order_of_processes_passes_a_cap(
     factory: StoreFactory, caps: tuple[SharedCap, ...], steps: list[tuple[str, ...]]
 ) -> None:
-    """A charge is in every cap that applies or in none, and is refused only where one is full."""
+    """A charge is in every cap that applies or in none, and is refused only where one is full.
+
+    Caps are set, raised, lowered and removed between the charges, and all spending is frozen.
+    """
     log = factory.beside()
     try:
         world = World(log, caps, [log() for _ in range(3)])

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from forum.app import Forum
 from forum.errors import BadSettings
-from forum.ledger.kinds import Scope
+from forum.ledger.cap_orders import CapName
+from forum.ledger.kinds import CapSubject, CapUnit, Period, Scope
 from forum.ledger.ports import NO_LIMIT, Spend
-from forum.runs.shared_caps import Period, SharedCap
+from forum.runs.shared_caps import (
+    SharedCap,
+    Team,
+)
 from forum.runs.team_settings import read_shared_caps
 from forum.section_reader import SectionTables
 from forum.surfaces.http.auth import ServerConfig
@@ -123,6 +128,55 @@ def test_a_cap_that_is_met_within_a_nested_plan_is_told_as_one(bare: Terminal) -
     )
     assert "of $1.00 per day for ledger was used" in words
     assert (document["status"], "budget: $0.70 more" in document["why"]) == (5, True)
+    assert bare.call("ledger", "verify").exit_code == 0
+
+
+def test_a_cap_that_is_set_counts_at_once_for_processes_that_run(tmp_path: Path) -> None:
+    """Over HTTP by an admin, and by command; the server is not started again."""
+    ask = {"request": "Name a river.", "route": False}
+    with open_forum(tmp_path, PROJECT) as forum, hall(ServerConfig([Tenant(forum)])) as client:
+        key = showing(forum.access.grant("ann", {Scope.SUBMIT}))
+        admin = showing(forum.access.grant("admin", {Scope.ADMIN}))
+        before = client.post(RUNS, json=ask, headers=key)
+        cap = {"subject": "key:ann", "amount": "1runs/day"}
+        refused = client.post(BUDGETS, json=cap, headers=key)
+        with Forum(forum.settings) as other:
+            other.budgets.set_team(Team("research", ("ann",)))
+            other.budgets.set_cap(CapName(CapSubject.TEAM, "research", Period.DAY, CapUnit.RUNS), 2)
+        forum.runs.budgets.refresh()
+        taken = [client.post(RUNS, json=ask, headers=key).status_code for _ in range(3)]
+        set_ = client.post(BUDGETS, json=cap, headers=admin)
+        raised = client.post(
+            BUDGETS,
+            json={"subject": "team:research", "amount": "1runs/day", "act": "raise"},
+            headers=admin,
+        )
+        frozen = client.post(f"{BUDGETS}/freeze", json={"act": "freeze"}, headers=admin)
+        stopped = client.post(RUNS, json=ask, headers=key)
+        wrong = client.post(BUDGETS, json=cap | {"amount": "5"}, headers=admin)
+
+    assert (before.status_code, refused.status_code) == (202, 403)
+    assert taken == [202, 202, 429]
+    assert set_.json()["budgets"][1]["cap"]["runs"] == 2
+    assert raised.json()["budgets"][-1]["cap"]["runs"] == 3
+    assert frozen.json()["frozen"] is True
+    assert (stopped.status_code, "forum budgets unfreeze" in stopped.text) == (429, True)
+    assert (wrong.status_code, "write 500/month" in wrong.text) == (400, True)
+
+
+def test_caps_are_set_by_command(bare: Terminal) -> None:
+    """Each change is an entry, which the ledger verifies."""
+    bare.call("budgets", "set", "team:research", "500/month")
+    bare.call("budgets", "raise", "team:research", "50/month")
+    bare.call("budgets", "team", "research", "ann")
+    (budget,) = bare.ask("budgets")["budgets"]
+    bare.call("budgets", "unset", "team:research", "month")
+    frozen = bare.ask("budgets", "freeze")
+    submitted = bare.type("submit", "x", "--cmd", "cat")
+
+    assert (budget["scope"], budget["cap"]["usd"]) == ("team:research", "550.00")
+    assert (frozen["budgets"], frozen["frozen"]) == ([], True)
+    assert (submitted.returncode, "all spending is frozen" in submitted.stderr) == (5, True)
     assert bare.call("ledger", "verify").exit_code == 0
 
 

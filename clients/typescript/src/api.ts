@@ -123,7 +123,7 @@ export interface BudgetAsk {
 
 /** One account under a cap. */
 export interface BudgetForm {
-  /** The name of the cap in `forum.toml`: `[budgets.NAME]`. */
+  /** The name of the cap in `forum.toml`, or its subject. */
   name: string;
   /**
    * The owner of the account: `ledger`, or one of `key`, `person`, `team`, `lane` and `agent`
@@ -144,6 +144,8 @@ export interface BudgetForm {
 /** All accounts under caps over many runs. */
 export interface BudgetsForm {
   budgets: Array<BudgetForm>;
+  /** Whether all spending is frozen. */
+  frozen?: boolean;
 }
 
 /** The result of a test call that asks an agent for one word. */
@@ -158,6 +160,22 @@ export interface CallForm {
   usd: string;
   tokens: number;
   calls: number;
+}
+
+/** What to do with a cap. */
+export type CapAct = "raise" | "set" | "unset";
+
+/** A cap to set. */
+export interface CapAsk {
+  /** `ledger`, or one of `key`, `person`, `team`, `lane` and `agent` with a pattern for names. */
+  subject: string;
+  /**
+   * A number of dollars, or one of `tokens` or `runs`, and a period: `hour`, `day`, `week`,
+   * `month` or `ever`.
+   */
+  amount: string;
+  /** Whether to set it, to add the amount, or to remove the cap. */
+  act?: CapAct;
 }
 
 /** The limits of a run; null means no limit. */
@@ -839,6 +857,15 @@ export interface FindingForm {
 export interface ForkAsk {
   /** The last entry that the new run copies. */
   at: number;
+}
+
+/** Whether a freeze begins or ends. */
+export type FreezeAct = "freeze" | "unfreeze";
+
+/** Whether a freeze of all spending begins or ends. */
+export interface FreezeAsk {
+  act: FreezeAct;
+  reason?: string;
 }
 
 /** Gaps for one reason, and the steps that are missing by them, as far as these are counted. */
@@ -2499,6 +2526,20 @@ export interface Operations {
     body: undefined;
     reply: BudgetsForm;
   };
+  /** Set, raise or remove a cap over many runs, at once for all processes */
+  "POST /api/v1/budgets": {
+    path: undefined;
+    query: undefined;
+    body: CapAsk;
+    reply: BudgetsForm;
+  };
+  /** Stop all spending at once, or end that */
+  "POST /api/v1/budgets/freeze": {
+    path: undefined;
+    query: undefined;
+    body: FreezeAsk;
+    reply: BudgetsForm;
+  };
   /** Add up what runs have cost, by day, agent, model or lane */
   "GET /api/v1/costs": {
     path: undefined;
@@ -2809,6 +2850,8 @@ export const OPERATIONS: {
   "POST /api/v1/runs/{run}/scores": { reply: "json", keyed: false },
   "GET /api/v1/runs/{run}/scores": { reply: "json", keyed: false },
   "GET /api/v1/budgets": { reply: "json", keyed: false },
+  "POST /api/v1/budgets": { reply: "json", keyed: false },
+  "POST /api/v1/budgets/freeze": { reply: "json", keyed: false },
   "GET /api/v1/costs": { reply: "json", keyed: false },
   "GET /api/v1/keys": { reply: "json", keyed: false },
   "POST /api/v1/keys": { reply: "json", keyed: false },

@@ -43,6 +43,7 @@ from forum.app.scores import ScoreOperations
 from forum.app.witnesses import Witnesses, find_witnesses
 
 if TYPE_CHECKING:
+    from forum.app.budgets import BudgetOperations
     from forum.app.reports import ReportOperations
 
 
@@ -73,6 +74,13 @@ class Forum(ProjectContext):
     def runs(self) -> RunOperations:
         """Submitting, executing, stopping and forking runs."""
         return RunOperations(self, self.log, self.keys, self.reads)
+
+    @cached_property
+    def budgets(self) -> "BudgetOperations":
+        """Setting caps over many runs, and freezing all spending."""
+        from forum.app.budgets import BudgetOperations
+
+        return BudgetOperations(self, self.runs)
 
     @cached_property
     def scores(self) -> ScoreOperations:

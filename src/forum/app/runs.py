@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
@@ -39,7 +40,9 @@ from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger import ports
+from forum.ledger.cap_orders import CapOrders, read_cap_orders
 from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import CapSubject, Period
 from forum.ledger.log import (
     Ledger,
 )
@@ -51,10 +54,9 @@ from forum.runs.run_comparison import Divergence
 from forum.runs.shared_caps import (
     LEDGER,
     Caller,
-    CapSubject,
-    Period,
     SharedCap,
     Teams,
+    recorded_caps,
     tenant_limits,
 )
 from forum.runs.team_settings import read_gate_rules, read_shared_caps, read_teams
@@ -261,9 +263,9 @@ class RunOperations:
         self.check_quota()
         is_fork = origin is not None and bool(origin.fork_run)
         run, request = new_run_id(), self._with_recorded_rules(request, is_fork=is_fork)
-        caller = Caller(actor, tuple(request.lanes))
-        limits, ledger = self.budgets.run_limits(caller), self._project.ledger
-        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        self.budgets.check_open()
+        caller, ledger = Caller(actor, tuple(request.lanes)), self._project.ledger
+        attempts = self.budgets.attempts(caller, ports.Spend(runs=1), is_run=True)
         while True:
             try:
                 return accept_run(
@@ -293,9 +295,9 @@ class RunOperations:
         if self._project.settings.quota.runs_at_once is not None:
             await asyncio.to_thread(self.check_quota)
         run, request = new_run_id(), self._with_recorded_rules(request)
-        caller = Caller(actor, tuple(request.lanes))
-        limits, ledger = self.budgets.run_limits(caller), self._project.ledger
-        attempts = self.budgets.attempts(limits, ports.Spend(runs=1))
+        await self.budgets.check_open_async()
+        caller, ledger = Caller(actor, tuple(request.lanes)), self._project.ledger
+        attempts = self.budgets.attempts(caller, ports.Spend(runs=1), is_run=True)
         while True:
             try:
                 return await accept_run_async(
@@ -329,11 +331,15 @@ class RunOperations:
     @cached_property
     def budgets(self) -> "SharedBudgets":
         """Caps over many runs, as this process spends from them."""
-        from forum.engine import SharedBudgets
+        from forum.engine import CapFeed, SharedBudgets
 
         quota = tenant_limits(self._project.settings.quota.runs_per_minute)
         owner = os.urandom(8).hex()
-        return SharedBudgets(self._project.store, self.shared_caps, owner, quota, teams=self.teams)
+        store = self._project.store
+        return SharedBudgets(
+            store, self.shared_caps, owner, quota, teams=self.teams,
+            feed=CapFeed(partial(read_cap_orders, store, KINDS), monotonic),
+        )  # fmt: skip
 
     def return_budgets(self) -> None:
         """Return what this process holds of shared caps and has not spent."""
@@ -352,6 +358,10 @@ class RunOperations:
         """The teams, whose members share caps."""
         return read_teams(self._project.settings.sections)
 
+    def read_cap_orders(self) -> CapOrders:
+        """Return the caps that were set by command, and whether spending is frozen."""
+        return read_cap_orders(self._project.store, KINDS, CapOrders())
+
     @cached_property
     def gate_rules(self) -> tuple[GateRule, ...]:
         """The operator's rules about what needs approval, whatever a submitter asks for."""
@@ -362,11 +372,14 @@ class RunOperations:
         with self._project.open_reader() as reader:
             uses, moment = reader.budget_use(), self._project.store.now()
         statuses = []
-        for cap in self.shared_caps:
+        for cap in (*self.shared_caps, *recorded_caps(self.read_cap_orders())):
             period, until = period_at(cap.per, moment)
             mine = [use for use in uses if use.period == period and cap.holds_for(use.scope)]
-            if not mine and cap.subject is CapSubject.LEDGER:
-                mine = [ports.BudgetUse(LEDGER, period, until, ports.Spend())]
+            if not mine and not any(char in cap.pattern for char in "*?["):
+                scope = (
+                    LEDGER if cap.subject is CapSubject.LEDGER else f"{cap.subject}:{cap.pattern}"
+                )
+                mine = [ports.BudgetUse(scope, period, until, ports.Spend())]
             statuses += [BudgetStatus(cap, use) for use in mine]
         return tuple(statuses)
 

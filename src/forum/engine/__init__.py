@@ -48,7 +48,7 @@ from forum.engine.ports import (
 )
 from forum.engine.recorded_runs import check_forkable, read_run_request, read_steps
 from forum.engine.replay import replay_run
-from forum.engine.shared_budgets import SharedBudgets, settle_charges
+from forum.engine.shared_budgets import CapFeed, SharedBudgets, settle_charges
 from forum.engine.streaming import MAX_STREAMED_BYTES_PER_S, RedactingStream
 from forum.engine.tools import DIGEST_TOOL
 
@@ -62,6 +62,7 @@ __all__ = [
     "AnswerEncoder",
     "AnswerReference",
     "CallReply",
+    "CapFeed",
     "ClaimBatch",
     "ClaimedRun",
     "DecisionTexts",

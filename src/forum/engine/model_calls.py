@@ -43,7 +43,7 @@ from forum.runs.judging import MAX_READ_BYTES
 from forum.runs.policy import ToolCall
 from forum.runs.prompt import MarkShortener, Prompt, Quotation
 from forum.runs.run_fold import fold
-from forum.runs.shared_caps import Caller, Limit, limit_name
+from forum.runs.shared_caps import Caller, limit_name
 from forum.tlog import Hash
 
 _RETRY_DELAY_S = 0.5
@@ -51,6 +51,8 @@ _CANCEL_GRACE_S = 0.3
 """Extra time for a call that timed out to end by itself and report what it cost."""
 _BUDGET_RETRY_DELAY_US = 200_000
 """Delay before retrying a reservation refused for lack of budget."""
+_FREEZE_CHECK_US = 1_000_000
+"""Delay before a call that a freeze holds up looks again."""
 _PAUSE_POLL_INTERVAL_S = 0.05
 _LARGE_BODY_BYTES = 1 << 20
 """Larger bodies are masked and hashed in a thread, so that the event loop is not blocked."""
@@ -463,11 +465,14 @@ class ModelCaller:
         )
         # An allotment is not charged to shared caps: the calls of the child run are.
         within = kinds.is_inner_run(ask.agent, facts.model)
-        limits = () if within else await self._find_limits(ask.agent)
+        caller = None if within else await self._find_caller(ask.agent)
         others = True
         while True:
             try:
-                return await self._append_charged(limits, charge.amount, *before, draft)
+                return await self._append_charged(caller, charge.amount, *before, draft)
+            except errors.SpendingFrozen:
+                await self._wait_for_budget(_FREEZE_CHECK_US)
+                continue
             except errors.CapReached as refused:
                 raise ports.TaskHalted(_cap_reached(refused, self.task)) from None
             except errors.BudgetExceeded as refused:
@@ -481,15 +486,16 @@ class ModelCaller:
                 await self._wait_for_budget()
 
     async def _append_charged(
-        self, limits: tuple[Limit, ...], amount: Amount, *drafts: strand.Draft
+        self, caller: Caller | None, amount: Amount, *drafts: strand.Draft
     ) -> tuple[strand.RecordedEntry, ...]:
         """Append these drafts, charging the maximum cost to shared caps in the same commit."""
         budgets = self.services.budgets
-        if budgets is None or not limits:
+        if budgets is None or caller is None:
             return await self.strand.append_exclusive_async(*drafts)
 
         *before, last = drafts
-        attempts = budgets.attempts(limits, Spend(amount.usd, amount.tokens))
+        await budgets.check_open_async()
+        attempts = budgets.attempts(caller, Spend(amount.usd, amount.tokens))
         while True:
             charges = attempts.charges()
             charged = msgspec.structs.replace(last, effects=(*last.effects, *charges))
@@ -502,27 +508,26 @@ class ModelCaller:
                 self._open_charges = charges
                 return recorded
 
-    async def _find_limits(self, agent: str) -> tuple[Limit, ...]:
-        """Return the limits of shared caps that apply to a call of an agent."""
+    async def _find_caller(self, agent: str) -> Caller | None:
+        """Return who calls an agent, for the shared caps; None where there are none."""
         if self.services.budgets is None:
-            return ()
+            return None
         if not self._submitter:
             read = context.submitter_of
             self._submitter = await asyncio.to_thread(read, self.ledger, self.run_input.run)
-        caller = Caller(self._submitter, (self._lane(),), agent or "default")
-        return self.services.budgets.limits(caller)
+        return Caller(self._submitter, (self._lane(),), agent or "default")
 
     def _lane(self) -> str:
         tasks = self.run_input.plan.by_id if isinstance(self.run_input, context.RunContext) else {}
         return (tasks[self.task].lane if self.task in tasks else "") or self.run_input.lane
 
-    async def _wait_for_budget(self) -> None:
+    async def _wait_for_budget(self, delay: int = _BUDGET_RETRY_DELAY_US) -> None:
         """Wait before another reservation, without holding a worker slot.
 
         The task that would return budget may be waiting for a slot: holding one could deadlock.
         """
         self.cancel_token.slot.release()
-        await self.wait_before_retry(self.ledger.now(), _BUDGET_RETRY_DELAY_US)
+        await self.wait_before_retry(self.ledger.now(), delay)
         await self.cancel_token.slot.acquire()
         await self.wait_while_paused()
         self.check_time()

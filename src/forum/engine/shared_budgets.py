@@ -8,12 +8,19 @@ spent until another process needs it and takes it back.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
 from typing import TypeVar
 
-from forum.errors import BudgetSliceExhausted, StoreFailed
+from forum.errors import (
+    BudgetSliceExhausted,
+    ConcurrentUpdate,
+    SpendingFrozen,
+    StoreFailed,
+)
 from forum.ledger import ports
+from forum.ledger.cap_orders import CapOrders
 from forum.ledger.database_memory import DatabaseMemory
 from forum.runs import shared_caps
 
@@ -26,6 +33,22 @@ Near the end of a cap, other processes may take a slice back before it is charge
 """
 _MAX_PAUSE_S = 0.05
 
+REFRESH_S = 1.0
+"""How long a process goes on by the caps that it knows, where no charge tells it of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapFeed:
+    """What tells a process of caps that are set while it runs."""
+
+    read_orders: Callable[[CapOrders], CapOrders] = lambda orders: orders
+    """Returns the caps with those that were set since; raises where it cannot tell."""
+    monotonic: Callable[[], float] = lambda: 0.0
+    """A clock that never goes back, in seconds."""
+
+
+_NO_FEED = CapFeed()
+
 
 class SharedBudgets:
     """The shared caps, and the slices of them that this process holds."""
@@ -37,68 +60,128 @@ class SharedBudgets:
         owner: str,
         quota: tuple[shared_caps.Limit, ...] = (),
         teams: shared_caps.Teams = MappingProxyType({}),
+        feed: CapFeed = _NO_FEED,
     ) -> None:
         self._store, self._caps, self._teams = store, caps, teams
+        self._feed = feed
+        self._orders = DatabaseMemory(store.lineage, _KnownOrders)
         self._owner, self.quota = owner, quota
         self._slices: DatabaseMemory[dict[tuple[str, str], ports.BudgetSlice]] = DatabaseMemory(
             store.lineage, dict
         )
         """By scope and period."""
 
+    @property
+    def revision(self) -> int:
+        """A number that grows with each change of the caps."""
+        return self._orders.value.orders.length
+
+    def read_if_stale(self) -> None:
+        """Read what was set of caps, if this process has not within a second."""
+        if self._is_stale():
+            self.refresh()
+
+    def check_open(self) -> None:
+        """Read what was set of caps, if this process has not within a second.
+
+        Raises `SpendingFrozen`, and `StoreFailed` if it cannot be read: then nothing is spent.
+        """
+        if self._is_stale() or self.is_frozen:  # who waits for the end of a freeze sees it at once
+            self.refresh()
+        if self.is_frozen:
+            raise SpendingFrozen
+
+    async def check_open_async(self) -> None:
+        """Do the same as `check_open` without blocking the event loop."""
+        if self._is_stale() or self.is_frozen:
+            await asyncio.to_thread(self.refresh)
+        if self.is_frozen:
+            raise SpendingFrozen
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether all spending is frozen, as this process knows it."""
+        return self._orders.value.orders.is_frozen
+
+    def _is_stale(self) -> bool:
+        read_at = self._orders.value.read_at
+        return read_at is None or self._feed.monotonic() - read_at > REFRESH_S
+
+    def refresh(self) -> None:
+        """Read what was set of caps since.  Raises `StoreFailed`."""
+        known, began = self._orders.value, self._feed.monotonic()
+        before = known.orders
+        known.orders = self._feed.read_orders(before)
+        known.read_at = began
+        if known.orders.length != before.length:
+            self.close()  # what this process holds was allotted by the caps as they were
+
     def limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
-        """Return the limits that apply to what a caller does."""
-        return shared_caps.limits_for(self._caps, caller, self._teams) if self._caps else ()
+        """Return the limits that apply to what a caller does, as this process knows them."""
+        orders = self._orders.value.orders
+        caps, teams = self._caps, self._teams
+        if orders.length:
+            caps = (*caps, *shared_caps.recorded_caps(orders))
+            teams = {**teams, **shared_caps.recorded_teams(orders)}
+        return shared_caps.limits_for(caps, caller, teams) if caps else ()
 
     def run_limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to the acceptance of a run: the quota of a tenant, too."""
         return self.quota + self.limits(caller)
 
     def attempts(
-        self, limits: Iterable[shared_caps.Limit], amount: ports.Spend
+        self, caller: shared_caps.Caller, amount: ports.Spend, *, is_run: bool = False
     ) -> "ChargeAttempts":
-        """Return the attempts of a commit that charges an amount to these limits."""
-        return self.attempts_each([(limit, amount) for limit in limits])
+        """Return the attempts of a commit that charges an amount to the caps of a caller.
 
-    def attempts_each(
-        self, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
-    ) -> "ChargeAttempts":
-        """Return the attempts of a commit that charges an amount to each limit."""
-        return ChargeAttempts(self, amounts)
+        With `is_run`, the quota of a tenant is charged as well.
+        """
+
+        def find() -> list[tuple[shared_caps.Limit, ports.Spend]]:
+            limits = self.run_limits(caller) if is_run else self.limits(caller)
+            return [(limit, amount) for limit in limits]
+
+        return ChargeAttempts(self, find)
 
     def spend(
         self,
-        limits: tuple[shared_caps.Limit, ...],
+        caller: shared_caps.Caller,
         amount: ports.Spend,
         commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], T],
+        *,
+        is_run: bool = False,
     ) -> T:
         """Call `commit` with the charges for an amount, taking slices as needed.
 
-        Raises `CapReached` if a cap is used up, and `StoreFailed` if other processes keep taking
-        the slices back.
+        Raises `CapReached` if a cap is used up, `SpendingFrozen`, and `StoreFailed` if other
+        processes keep taking the slices back.
         """
-        return self.spend_each([(limit, amount) for limit in limits], commit)
+        self.check_open()
+        return _commit_charged(self.attempts(caller, amount, is_run=is_run), commit)
 
     def spend_each(
         self,
         amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
         commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], T],
     ) -> T:
-        """Do the same as `spend`, with an amount for each limit."""
-        attempts = self.attempts_each(amounts)
-        while True:
-            try:
-                return commit(attempts.charges())
-            except BudgetSliceExhausted as refused:
-                attempts.take_slice(refused)
+        """Call `commit` with charges to limits that are no caps, such as sums of a gate rule."""
+        return _commit_charged(self.attempts_each(amounts), commit)
+
+    def attempts_each(
+        self, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
+    ) -> "ChargeAttempts":
+        """Return the attempts of a commit that charges limits that are no caps."""
+        return ChargeAttempts(self, lambda: amounts, is_fixed=True)
 
     async def spend_async(
         self,
-        limits: tuple[shared_caps.Limit, ...],
+        caller: shared_caps.Caller,
         amount: ports.Spend,
         commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], Awaitable[T]],
     ) -> T:
         """Do the same as `spend` without blocking the event loop."""
-        attempts = self.attempts(limits, amount)
+        await self.check_open_async()
+        attempts = self.attempts(caller, amount)
         while True:
             try:
                 return await commit(attempts.charges())
@@ -116,7 +199,7 @@ class SharedBudgets:
         for limit in limits:
             old = self.slice_of(limit)
             exhausted = BudgetSliceExhausted(old.scope, old.period)
-            self.take_slice([(limit, ports.Spend())], exhausted)
+            self.take_slice([(limit, ports.Spend())], exhausted, None)
             charges.append(ports.BudgetSliceCharge(self.slice_of(limit), amount, guarded=False))
         return tuple(charges)
 
@@ -143,17 +226,41 @@ class SharedBudgets:
         self,
         amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]],
         spent: BudgetSliceExhausted,
+        revision: int | None,
     ) -> None:
-        """Take a slice in place of one that does not cover its amount.  Raises `CapReached`."""
+        """Take a slice in place of one that does not cover its amount.
+
+        Raises `CapReached`, and `ConcurrentUpdate` if the caps are not those of the revision.
+        """
         for limit, amount in amounts:
             old = self.slice_of(limit)
             if (old.scope, old.period) == (spent.scope, spent.period):
                 need = (amount, limit.cap)
-                new = self._store.take_slice(limit.scope, limit.per.value, self._owner, *need)
-                if new.period != limit.per.value:  # that of a run is found by its scope
+                new = self._store.take_slice(
+                    limit.scope, limit.per.value, self._owner, *need, revision
+                )
+                if limit.per is not shared_caps.GatePeriod.RUN:  # which is found by its scope
                     self._slices.value[limit.scope, limit.per] = new
                 if old.period not in (new.period, limit.per.value):
-                    self._store.return_slice(old)  # the slice's day or month is over
+                    self._store.return_slice(old)  # the slice's period is over
+
+
+class _KnownOrders:
+    """What a process knows of the caps that were set, and since when by its own clock."""
+
+    def __init__(self) -> None:
+        self.orders = CapOrders()
+        self.read_at: float | None = None
+
+
+def _commit_charged(
+    attempts: "ChargeAttempts", commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], T]
+) -> T:
+    while True:
+        try:
+            return commit(attempts.charges())
+        except BudgetSliceExhausted as refused:
+            attempts.take_slice(refused)
 
 
 class ChargeAttempts:
@@ -163,10 +270,21 @@ class ChargeAttempts:
     """
 
     def __init__(
-        self, budgets: SharedBudgets, amounts: Sequence[tuple[shared_caps.Limit, ports.Spend]]
+        self,
+        budgets: SharedBudgets,
+        find_amounts: Callable[[], Sequence[tuple[shared_caps.Limit, ports.Spend]]],
+        *,
+        is_fixed: bool = False,
     ) -> None:
-        self._budgets, self._amounts = budgets, amounts
-        self._refused = 0
+        """With `is_fixed`, the limits do not follow from caps that may be set at any time."""
+        self._budgets, self._find_amounts = budgets, find_amounts
+        self._is_fixed, self._refused = is_fixed, 0
+        self._find()
+
+    def _find(self) -> None:
+        # In this order: if the caps change in between, the store finds the revision too old.
+        self._revision = None if self._is_fixed else self._budgets.revision
+        self._amounts = self._find_amounts()
 
     def charges(self) -> tuple[ports.BudgetSliceCharge, ...]:
         """Return the charges of a commit; without a slice, a charge that the store refuses.
@@ -183,10 +301,15 @@ class ChargeAttempts:
     def take_slice(self, refused: BudgetSliceExhausted) -> None:
         """Take a slice for the charge that was refused.
 
-        Raises `CapReached` if the cap is used up, and `StoreFailed` if other processes keep taking
-        the slices back.
+        Raises `CapReached` if the cap is used up, `SpendingFrozen`, and `StoreFailed` if other
+        processes keep taking the slices back.
         """
-        self._budgets.take_slice(self._amounts, refused)
+        try:
+            self._budgets.take_slice(self._amounts, refused, self._revision)
+        except ConcurrentUpdate:
+            self._budgets.refresh()
+            self._budgets.check_open()
+            self._find()
         self._refused += 1
         if self._refused == _MAX_ATTEMPTS:
             raise StoreFailed("charging", "other processes take every slice back; try again")

@@ -13,15 +13,19 @@ from typing import Any
 from forum.errors import Malformed
 from forum.ledger import ports
 from forum.ledger.access import ACCESS_STRAND
+from forum.ledger.cap_orders import BUDGETS_STRAND
 from forum.ledger.entry import LOG_RUN, Entry, Facts, change_texts, leaf_of
 from forum.ledger.kinds import (
     AccessGrantFacts,
     AccessGrantV2Facts,
     AccessRevocationFacts,
+    CapFacts,
+    FreezeFacts,
     HoldFacts,
     Kinds,
     RetentionFacts,
     RunOpenFacts,
+    TeamFacts,
 )
 from forum.ledger.retention_holds import RETENTION_STRAND
 from forum.ledger.strand import RecordedEntry
@@ -29,8 +33,8 @@ from forum.ledger.strand import RecordedEntry
 CARRIED_STRAND = "carried"
 """The strand of the log's own run that says what was carried from the earlier epoch."""
 
-CARRIED_LOG_STRANDS = (ACCESS_STRAND, RETENTION_STRAND)
-"""The strands of the log's own run that are carried: who has access, and what is kept."""
+CARRIED_LOG_STRANDS = (ACCESS_STRAND, RETENTION_STRAND, BUDGETS_STRAND)
+"""The strands of the log's own run that are carried: access, what is kept, and caps."""
 
 _CARRIED_LOG_FACTS = (
     AccessGrantFacts,
@@ -38,6 +42,9 @@ _CARRIED_LOG_FACTS = (
     AccessRevocationFacts,
     RetentionFacts,
     HoldFacts,
+    CapFacts,
+    TeamFacts,
+    FreezeFacts,
 )
 """What is carried of these strands; a redaction is about bodies of the earlier log."""
 

@@ -8,7 +8,7 @@ from forum.ledger.entry import LOG_RUN, MAIN_STRAND, peek_kind
 from forum.ledger.ports import EntryRow
 from forum.ledger.write_tags import WriteKeys
 
-CONTROL_STRANDS = frozenset({"keys", "evidence", "retention", "carried"})
+CONTROL_STRANDS = frozenset({"keys", "evidence", "retention", "carried", "budgets"})
 """Strands of the log's own run that the signing machine alone writes."""
 
 ARCHIVE_STRANDS = "archive/"

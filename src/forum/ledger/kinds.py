@@ -387,6 +387,89 @@ class HoldFacts(Facts, frozen=True):
     """Empty: all runs, also those to come."""
 
 
+class CapSubject(StrEnum):
+    """What a cap over many runs can be for."""
+
+    LEDGER = "ledger"
+    KEY = "key"
+    PERSON = "person"
+    TEAM = "team"
+    LANE = "lane"
+    AGENT = "agent"
+
+
+class Period(StrEnum):
+    """For how long a cap counts: in UTC, by the clock of the database; weeks begin on Monday."""
+
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    EVER = "ever"
+
+
+class CapUnit(StrEnum):
+    """What a cap over many runs can limit."""
+
+    USD = "usd"
+    TOKENS = "tokens"
+    RUNS = "runs"
+
+
+class CapChange(StrEnum):
+    """Whether a cap is set or removed."""
+
+    SET = "set"
+    REMOVE = "remove"
+
+
+class CapFacts(Facts, frozen=True):
+    """A cap over many runs, in place of an earlier one of this subject, period and unit."""
+
+    subject: CapSubject
+    per: Period
+    unit: CapUnit
+    act: CapChange
+    name: str = ""
+    """A pattern for the names of the subject; empty for the whole ledger."""
+    most: Count = 0
+    """Of a cap that is set; dollars are in nano-dollars."""
+
+
+class TeamFacts(Facts, frozen=True):
+    """Submitters who share the caps of a team, in place of an earlier one of this name."""
+
+    team: str
+    members: tuple[str, ...] = ()
+    """Patterns for names of keys and people; none: the team is no more."""
+    within: str = ""
+
+
+class FreezeAct(StrEnum):
+    """Whether a freeze begins or ends."""
+
+    FREEZE = "freeze"
+    UNFREEZE = "unfreeze"
+
+
+class FreezeFacts(Facts, frozen=True):
+    """No call that costs something is made until the freeze ends.  Body: the reason."""
+
+    act: FreezeAct
+
+
+class CapAlertFacts(Facts, frozen=True):
+    """A share of a cap was used in a period."""
+
+    scope: str
+    period: str
+    """The name of the period, such as `2026-11-16`."""
+    unit: CapUnit
+    percent: Count
+    used: Count
+    cap: Count
+
+
 class ControlAct(StrEnum):
     """What a process asks for that does not sign the log."""
 
@@ -623,6 +706,10 @@ LEDGER_KINDS = Kinds(
         Kind("control.request/1", ControlRequestFacts, frozenset({"reason"})),
         Kind("control.refuse/1", ControlRefusalFacts),
         Kind("archive/1", ArchiveFacts),
+        Kind("budget.cap/1", CapFacts),
+        Kind("budget.team/1", TeamFacts),
+        Kind("budget.freeze/1", FreezeFacts, frozenset({"reason"})),
+        Kind("budget.alert/1", CapAlertFacts),
         Kind("key.add/2", KeyAddV2Facts),
         Kind("key.rotate/2", KeyRotationV2Facts),
         Kind("witnessed/1", WitnessedFacts),

@@ -13,22 +13,14 @@ from typing import assert_never
 import msgspec
 
 from forum.errors import TENANT_SCOPE
+from forum.ledger.cap_orders import CapOrders
+from forum.ledger.kinds import CapSubject, Period
 from forum.ledger.ports import NO_LIMIT, Spend
 
 UNCAPPED = Spend(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 LEDGER = "ledger"
 """The scope of a cap for the whole ledger."""
-
-
-class Period(StrEnum):
-    """For how long a cap counts: in UTC, by the clock of the database; weeks begin on Monday."""
-
-    HOUR = "hour"
-    DAY = "day"
-    WEEK = "week"
-    MONTH = "month"
-    EVER = "ever"
 
 
 class GatePeriod(StrEnum):
@@ -76,8 +68,10 @@ def _find_teams(teams: Teams, actor: str) -> Iterator[str]:
     """Yield the teams of a submitter, and those that they are within."""
     for team in teams.values():
         if any(_fits(actor, pattern) for pattern in team.members):
-            name = team.name
-            while name in teams:
+            # Each source of teams is checked; those of two sources may still form a circle.
+            name, seen = team.name, set[str]()
+            while name in teams and name not in seen:
+                seen.add(name)
                 yield name
                 name = teams[name].within
 
@@ -94,17 +88,6 @@ class Caller(msgspec.Struct, frozen=True):
     lanes: tuple[str, ...] = ()
     agent: str = ""
     """The agent that is called, or the program that calls; empty if nothing names one."""
-
-
-class CapSubject(StrEnum):
-    """What a cap can be for."""
-
-    LEDGER = "ledger"
-    KEY = "key"
-    PERSON = "person"
-    TEAM = "team"
-    LANE = "lane"
-    AGENT = "agent"
 
 
 _PERSON_ACTOR = "oidc/"
@@ -191,6 +174,24 @@ def limits_for(caps: Iterable[SharedCap], caller: Caller, teams: Teams) -> tuple
             before = lowest.get((scope, cap.per), cap.cap)
             lowest[scope, cap.per] = Spend(*map(min, before, cap.cap))
     return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(lowest.items()))
+
+
+def recorded_caps(orders: CapOrders) -> tuple[SharedCap, ...]:
+    """Return the caps that were set by command."""
+    return tuple(
+        SharedCap(
+            name=f"{name.subject}:{name.name}" if name.name else name.subject.value,
+            per=name.per,
+            cap=UNCAPPED._replace(**{name.unit.value: most}),
+            **({name.subject.value: name.name} if name.name else {}),
+        )
+        for name, most in sorted(orders.caps.items())
+    )
+
+
+def recorded_teams(orders: CapOrders) -> dict[str, Team]:
+    """Return the teams that were set by command."""
+    return {name: Team(name, t.members, t.within) for name, t in orders.teams.items()}
 
 
 def tenant_limits(runs_per_minute: int | None) -> tuple[Limit, ...]:

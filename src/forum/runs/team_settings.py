@@ -16,6 +16,7 @@ import msgspec
 
 from forum import section_reader
 from forum.ledger.entry import Count
+from forum.ledger.kinds import Period
 from forum.runs import policy
 from forum.runs.cli_agents import CLI_AGENTS, CliAgent
 from forum.runs.council_end import Requirement
@@ -27,7 +28,6 @@ from forum.runs.roster import Tier
 from forum.runs.shared_caps import (
     UNCAPPED,
     GatePeriod,
-    Period,
     SharedCap,
     Team,
     Teams,

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from forum import errors
 from forum.ledger import ports
+from forum.ledger.cap_orders import BUDGETS_STRAND
+from forum.ledger.entry import LOG_RUN
 from forum.stores.sql_queries import QueryExecutor, SqlQueries, SqlTransactions
 
 _SLICE_DIVISOR = 8
@@ -108,7 +110,13 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
         return _first_account(self._fetch_rows("account", run=run))
 
     def take_slice(
-        self, scope: str, per: str, owner: str, need: ports.Spend, cap: ports.Spend
+        self,
+        scope: str,
+        per: str,
+        owner: str,
+        need: ports.Spend,
+        cap: ports.Spend,
+        known_orders: int | None = None,
     ) -> ports.BudgetSlice:
         with self._write_transaction("taking a slice") as execute:
             clock = _Periods(*execute("periods").fetchall()[0])
@@ -121,6 +129,10 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
             # From here on, slices of this scope and period are allocated one at a time: two
             # processes cannot both be given the same remainder of the cap.
             execute("lock_budget", **place)
+            # Behind the lock: who sets a cap takes slices back after that, and needs the lock too.
+            orders = {"run": LOG_RUN, "name": BUDGETS_STRAND, "n": known_orders}
+            if known_orders is not None and execute("has_entries_from", **orders).fetchall():
+                raise errors.ConcurrentUpdate(f"the caps of {self._origin}")
             held = _allocate_slice(_read_slices(execute, place), owner, need, cap)
             if held is None:
                 # The cap is fully allocated.  Reclaim the unused part of all other slices: a
@@ -148,6 +160,13 @@ class SqlBudgetStore(SqlBudgetReader, SqlTransactions, ports.BudgetStore):
                 place = {"period": use.period, "scope": use.scope, "owner": ""}
                 execute("add_slice", **place, until=use.until)
                 execute("charge_slice", **place, guarded=False, **use.used._asdict())
+
+    def recall_slices(self) -> None:
+        for period, scope in self._fetch_rows("held_slices"):
+            with self._write_transaction("taking slices back") as execute:
+                execute("lock_budget", period=period, scope=scope)
+                # None of the processes that charge has the empty name.
+                execute("take_back", period=period, scope=scope, owner="")
 
     def report_overrun(self, slices: Sequence[ports.BudgetSlice]) -> None:
         for scope, period, owner in sorted(slices):
@@ -219,7 +238,7 @@ def _allocate_slice(
         left = most - sum(max(row.held[at], row.used[at]) for row in rows if row is not own)
         if most == ports.NO_LIMIT:
             held.append(ports.NO_LIMIT)
-        elif not wanted or mine >= least:
+        elif not wanted or least <= mine <= left:
             held.append(mine)
         elif least <= left:
             # More than requested, so that the next charges need no new allocation.

@@ -620,6 +620,9 @@ Answer approve reject
 Authority person key operator
 BaselineDecision agreed deliberate open
 Basis given lexical semantic classifier
+CapChange set remove
+CapSubject ledger key person team lane agent
+CapUnit usd tokens runs
 Check outcome contains matches json command tests file form model coverage kept
 CompactionMethod summary excerpt
 ControlAct hold-place hold-release retention
@@ -627,6 +630,7 @@ Decider person deadline end
 DenialReason unknown expired revoked scope elsewhere
 End gate unanimous stable exhausted rounds stopped silent
 EpochKey kept new
+FreezeAct freeze unfreeze
 GapReason overflow shutdown refused unreachable sequence parent-unseen sampled filtered limit
 GrantScope submit read approve audit admin
 Ground gate vote check judge none
@@ -638,6 +642,7 @@ Next accept retry escalate give-up
 Operation model tool agent retrieval guardrail handoff step
 Outcome ok failed denied timeout cancelled indeterminate
 OutcomeKind synthesis termination
+Period hour day week month ever
 Reason budget_exceeded schema_error provider_unrecoverable user_cancel timeout user_input_required
     external_research_required ""
 RedactionReason request retention secret legal
@@ -677,6 +682,10 @@ hold/1 hold:text act:HoldAct runs:text[]=[] +reason
 control.request/1 act:ControlAct hold:text="" runs:text[]=[] subject:text="" seconds:count=0 +reason
 control.refuse/1
 archive/1 run:text entries:count first:count last:count digest:text place:text
+budget.cap/1 subject:CapSubject per:Period unit:CapUnit act:CapChange name:text="" most:count=0
+budget.team/1 team:text members:text[]=[] within:text=""
+budget.freeze/1 act:FreezeAct +reason
+budget.alert/1 scope:text period:text unit:CapUnit percent:count used:count cap:count
 key.add/2 vkey:text by:text since:count signed:text proof:text
 key.rotate/2 old:text vkey:text since:count signed:text proof:text
 witnessed/1 size:count root:text cosignatures:text[]=[]

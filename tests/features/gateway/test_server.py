@@ -228,6 +228,42 @@ def test_an_overrun_ends_the_calls_of_other_runs_under_the_same_cap(
     assert terminal.type("ledger", "verify").returncode == 0
 
 
+@pytest.mark.parametrize("cap", ["", CAPS])
+def test_a_freeze_cuts_calls_under_way_and_refuses_others_in_every_process(
+    tmp_path: Path, cap: str
+) -> None:
+    """Also those of keys without any cap; afterwards all goes on, without a restart."""
+    terminal, provider = Terminal(tmp_path), LocalProvider(tmp_path / "provider.log")
+    (terminal.folder / "forum.toml").write_text(cap or "[gateway]\nquiet_seconds = 600\n")
+    assert terminal.call("init").exit_code == 0
+    key = terminal.ask("keys", "create", "--name", "ci", "--scope", "report")["secret"]
+    headers = {"authorization": f"Bearer {key}"}
+    with ExitStack() as stack:
+        url, _ = stack.enter_context(serve_here(provider))
+        roots = [stack.enter_context(serve(terminal, url)) for _ in range(2)]
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        provider.delay = 30.0
+        slow = pool.submit(post_chat, roots[0], "slow", headers, 5)
+        deadline = monotonic() + 20
+        while not provider.requests:
+            assert monotonic() < deadline
+            sleep(0.05)
+        assert terminal.call("budgets", "freeze").exit_code == 0
+        cut = slow.result(10)
+        provider.delay, made = 0.0, len(provider.requests)
+        sleep(1.1)  # a process without a cap looks each second
+        refused = [post_chat(root, "b", headers, 5) for root in roots]
+        assert len(provider.requests) == made
+        assert terminal.call("budgets", "unfreeze").exit_code == 0
+        again = [post_chat(root, "c", headers, 5).status_code for root in roots]
+
+    assert (cut.status_code, "frozen" in cut.json()["error"]["message"]) == (402, True)
+    assert [reply.status_code for reply in refused] == [402, 402]
+    assert refused[0].json()["error"]["code"] == "forum_frozen"
+    assert again == [200, 200]
+    assert terminal.type("ledger", "verify").returncode == 0
+
+
 def test_no_process_spends_what_it_holds_of_a_cap_that_another_one_has_overrun(
     tmp_path: Path,
 ) -> None:

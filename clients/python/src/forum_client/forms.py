@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Answer = Literal["approve", "reject"]
     Authority = Literal["person", "key", "operator"]
     Basis = Literal["given", "lexical", "semantic", "classifier"]
+    CapAct = Literal["set", "raise", "unset"]
     ChatRole = Literal[
         "system", "user", "assistant", "tool", "input", "output", "command", "error", "raw"
     ]
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     DivergenceKind = Literal["missing", "added", "facts", "bodies"]
     End = Literal["gate", "unanimous", "stable", "exhausted", "rounds", "stopped", "silent"]
     EquivalenceStep = Literal["text", "encoder", "judge"]
+    FreezeAct = Literal["freeze", "unfreeze"]
     GapReason = Literal[
         "overflow",
         "shutdown",
@@ -169,6 +171,7 @@ else:
     Answer = str
     Authority = str
     Basis = str
+    CapAct = str
     ChatRole = str
     Check = str
     Claim = str
@@ -178,6 +181,7 @@ else:
     DivergenceKind = str
     End = str
     EquivalenceStep = str
+    FreezeAct = str
     GapReason = str
     Ground = str
     IncidentSeverity = str
@@ -1140,7 +1144,7 @@ class BudgetForm(msgspec.Struct, frozen=True, kw_only=True):
     """One account under a cap."""
 
     name: str
-    """The name of the cap in `forum.toml`: `[budgets.NAME]`."""
+    """The name of the cap in `forum.toml`, or its subject."""
     scope: str
     """The owner of the account: `ledger`, or one of `key`, `person`, `team`, `lane` and `agent`
     with a name: `team:NAME`.
@@ -1160,6 +1164,8 @@ class BudgetsForm(msgspec.Struct, frozen=True, kw_only=True):
     """All accounts under caps over many runs."""
 
     budgets: tuple[BudgetForm, ...]
+    frozen: bool = False
+    """Whether all spending is frozen."""
 
 
 class CostPartForm(msgspec.Struct, frozen=True, kw_only=True):

@@ -554,6 +554,48 @@ class WorkApi:
             forms.BudgetsForm,
         )
 
+    def set_budget(
+        self, *, subject: str, amount: str, act: forms.CapAct | None = None
+    ) -> forms.BudgetsForm:
+        """Set, raise or remove a cap over many runs, at once for all processes.
+
+        `POST /api/v1/budgets`; needs the scope `admin`.
+
+        `subject`: `ledger`, or one of `key`, `person`, `team`, `lane` and `agent` with a
+        pattern for names.
+
+        `amount`: A number of dollars, or one of `tokens` or `runs`, and a period: `hour`,
+        `day`, `week`, `month` or `ever`.
+
+        `act`: Whether to set it, to add the amount, or to remove the cap.
+        """
+        return self._connection.call(
+            ApiRequest(
+                method="POST",
+                path="/api/v1/budgets",
+                body={"subject": subject, "amount": amount, "act": act},
+                accept="application/json",
+            ),
+            forms.BudgetsForm,
+        )
+
+    def freeze_budgets(
+        self, act: forms.FreezeAct, *, reason: str | None = None
+    ) -> forms.BudgetsForm:
+        """Stop all spending at once, or end that.
+
+        `POST /api/v1/budgets/freeze`; needs the scope `admin`.
+        """
+        return self._connection.call(
+            ApiRequest(
+                method="POST",
+                path="/api/v1/budgets/freeze",
+                body={"act": act, "reason": reason},
+                accept="application/json",
+            ),
+            forms.BudgetsForm,
+        )
+
     def get_costs(
         self,
         *,

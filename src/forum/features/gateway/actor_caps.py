@@ -19,12 +19,26 @@ class ActorCaps:
     """The caps of one actor, and what they are charged with."""
 
     forum: Forum
-    limits: tuple[Limit, ...]
+    caller: Caller
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits that apply now; caps may be set at any time."""
+        return self.forum.runs.budgets.limits(self.caller)
 
     @property
     def is_capped(self) -> bool:
         """Whether any cap applies."""
         return bool(self.limits)
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with each change of the caps."""
+        return self.forum.runs.budgets.revision
+
+    async def check_open(self) -> None:
+        """Raise `SpendingFrozen` if nothing may be spent, and `StoreFailed` if that is unknown."""
+        await self.forum.runs.budgets.check_open_async()
 
     def open_run(
         self, run: str, actor: str, name: str, source: ReportSourceFacts
@@ -35,14 +49,13 @@ class ActorCaps:
             ledger = self.forum.ledger
             return open_reported_run(ledger, run, name, source, charges=charges, actor=actor)
 
-        budgets = self.forum.runs.budgets
-        return budgets.spend((*budgets.quota, *self.limits), Spend(runs=1), commit)
+        return self.forum.runs.budgets.spend(self.caller, Spend(runs=1), commit, is_run=True)
 
     async def spend(
         self, amount: Spend, commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]]
     ) -> T:
         """Call `commit` with the charges for an amount.  Raises `CapReached`."""
-        return await self.forum.runs.budgets.spend_async(self.limits, amount, commit)
+        return await self.forum.runs.budgets.spend_async(self.caller, amount, commit)
 
     async def report_overrun(self, charges: Sequence[BudgetSliceCharge]) -> None:
         """Let other processes end their calls under the caps of these charges."""
@@ -56,4 +69,4 @@ class ActorCaps:
 
 def find_actor_caps(forum: Forum, actor: str, agent: str = "") -> ActorCaps:
     """Return the caps of an actor, and of the agent or program that calls for it."""
-    return ActorCaps(forum, forum.runs.budgets.limits(Caller(actor, agent=agent)))
+    return ActorCaps(forum, Caller(actor, agent=agent))

@@ -23,7 +23,7 @@ from starlette.types import Scope as AsgiScope
 
 from forum.app import new_run_id, now
 from forum.config import bind_tenant
-from forum.errors import StoreFailed
+from forum.errors import SpendingFrozen, StoreFailed
 from forum.features.gateway.actor_caps import find_actor_caps
 from forum.features.gateway.refusals import CallRefused, RefusalReason, error_body
 from forum.features.gateway.relay import GatewayRequest, Relay, refuse_upgrade, send_refusal
@@ -123,7 +123,10 @@ class TenantGateway:
             **limits.cap._asdict(),
         )
         shared = find_actor_caps(forum, actor, label.partition("run:")[2])
-        writer = shared.open_run(run, actor, label.partition(":")[2] or actor, source)
+        try:
+            writer = shared.open_run(run, actor, label.partition(":")[2] or actor, source)
+        except SpendingFrozen as error:
+            raise CallRefused(RefusalReason.FROZEN, f"{error}.") from None
         relayed = RelayedRun(
             writer, limits, self.file.new_span, shared=shared, in_flight=self.in_flight
         )

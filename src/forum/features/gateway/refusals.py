@@ -18,6 +18,8 @@ class RefusalReason(StrEnum):
 
     BUDGET = "budget"
     """Its highest cost would pass a cap."""
+    FROZEN = "frozen"
+    """The operator has frozen all spending."""
     UNPRICED = "unpriced"
     """It asks for something whose price has no bound."""
     LOOP = "loop"
@@ -37,6 +39,7 @@ class RefusalReason(StrEnum):
 _STATUSES = {
     # 402 means Payment Required.  No SDK retries it.
     RefusalReason.BUDGET: 402,
+    RefusalReason.FROZEN: 402,
     RefusalReason.STOPPED: 402,
     RefusalReason.UNPRICED: 403,
     RefusalReason.LOOP: 403,

@@ -31,7 +31,7 @@ from forum.features.gateway import (
 from forum.features.gateway.call_plan import CallPlan, PriceBook, plan_call
 from forum.features.gateway.call_reader import read_call_by_size, read_model
 from forum.features.gateway.composed_body import JSON_TYPE, check_media
-from forum.features.gateway.relayed_run import RelayedRun
+from forum.features.gateway.relayed_run import CapsChanged, RelayedRun
 from forum.features.gateway.request_reader import ReadRequest
 from forum.features.gateway.reservations import OpenCall
 from forum.ledger.body import BytesContent
@@ -210,7 +210,7 @@ class Relay:
 
     async def _read(self, http_exchange: "_Exchange", body: bytes) -> ReadRequest | None:
         """Return a request that has a price; None if it was made because it is free."""
-        http_exchange.run.check_open()
+        await http_exchange.run.check_spending()
         _check_plain(http_exchange.request.path)
         read = await http_exchange.read_parts(body)
         if http_exchange.route.operation is not routes.ApiOperation.FREE:
@@ -226,17 +226,19 @@ class Relay:
     async def _reserve(
         self, http_exchange: "_Exchange", read: ReadRequest
     ) -> tuple[CallPlan, OpenCall]:
-        size = len(read.body)
+        size, revision = len(read.body), http_exchange.run.caps_revision
         plan = await run_by_size(size, partial(http_exchange.plan, read))
         await http_exchange.count_once(read)
-        return await self._begin(http_exchange, plan)
+        return await self._begin(http_exchange, plan, revision)
 
-    async def _begin(self, http_exchange: "_Exchange", plan: CallPlan) -> tuple[CallPlan, OpenCall]:
+    async def _begin(
+        self, http_exchange: "_Exchange", plan: CallPlan, revision: int
+    ) -> tuple[CallPlan, OpenCall]:
         """Reserve and record a call; with a lower output limit if only a shared cap needs one."""
         run, size = http_exchange.run, len(plan.body)
         try:
             bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
-            return plan, await run.begin(http_exchange.begin_facts(plan), bodies)
+            return plan, await run.begin(http_exchange.begin_facts(plan), bodies, revision)
         except refusals.CallRefused as refusal:
             if refusal.left is None or plan.request.output_limit is not None:
                 raise
@@ -246,7 +248,7 @@ class Relay:
         plan = await run_by_size(size, planned)
         plan = replace(plan, altered=tuple(dict.fromkeys((*altered, *plan.altered))))
         bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
-        return plan, await run.begin(http_exchange.begin_facts(plan), bodies)
+        return plan, await run.begin(http_exchange.begin_facts(plan), bodies, revision)
 
     def client_for(self, address: upstream.ProviderAddress) -> httpx2.AsyncClient:
         """Return the open client of an upstream."""
@@ -323,6 +325,8 @@ class _Exchange:
             await self.refuse(refusal, body)
         except errors.WorkerLost as error:
             await self.send_error(503, "busy", str(error))
+        except CapsChanged:
+            await self.send_error(503, "busy", "a cap was set just now; try again")
         except errors.ForumError:
             # Nothing was sent.  The SDKs try again after this status, which is right here.
             await self.send_error(503, "ledger", "the ledger cannot be written now")
@@ -451,7 +455,7 @@ class _Exchange:
                 result = _CallResult(Outcome.CANCELLED, "client-left", may_be_billed=False)
             elif self._is_stopped(call):  # since the call was recorded: it is not made
                 result = _CallResult(Outcome.CANCELLED, "stopped", may_be_billed=False)
-                await self._tell_stopped()
+                await self._tell_stopped(call)
             else:
                 self.relay.health.begin(self.target.address.name)
                 result, reader = await self._call(plan, call)
@@ -571,7 +575,7 @@ class _Exchange:
             if self._is_stopped(call):
                 # Another call of the run, or under the same cap, was billed above its bound.
                 result.outcome, result.code = Outcome.CANCELLED, "stopped"
-                await self._tell_stopped()
+                await self._tell_stopped(call)
             else:
                 result.outcome, result.code = Outcome.TIMEOUT, "timeout"
                 why = "the provider did not answer in time"
@@ -611,10 +615,10 @@ class _Exchange:
     def _is_stopped(self, call: OpenCall | None) -> bool:
         return self.run.has_overrun or (call is not None and call.is_ended)
 
-    async def _tell_stopped(self) -> None:
+    async def _tell_stopped(self, call: OpenCall | None) -> None:
         why = f"the run was stopped: {self.run.stop_reason}"
-        if not self.run.has_overrun:
-            why = "a call of another run under the same cap was billed above its bound"
+        if not self.run.has_overrun and call is not None:
+            why = call.end_reason
         await self.send_error(402, "stopped", why)
 
     def _has_failed(self, result: _CallResult) -> bool | None:

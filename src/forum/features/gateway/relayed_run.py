@@ -11,6 +11,7 @@ from forum.errors import (
     BudgetExceeded,
     CapReached,
     ForumError,
+    SpendingFrozen,
 )
 from forum.features.gateway.refusals import CallRefused, RefusalReason
 from forum.features.gateway.reservations import (
@@ -71,6 +72,19 @@ class SharedCaps(Protocol):
     def is_capped(self) -> bool:
         """Whether any cap applies."""
         ...
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with each change of the caps."""
+        ...
+
+    async def check_open(self) -> None:
+        """Raise `SpendingFrozen` if nothing may be spent, and `StoreFailed` if that is unknown."""
+        ...
+
+
+class CapsChanged(Exception):
+    """Raised when caps were set after a call was planned: its cost may need a bound now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +190,20 @@ class RelayedRun:
         """What the run may still reserve."""
         return self._reservations.left
 
+    @property
+    def caps_revision(self) -> int:
+        """A number that grows with each change of the caps over many runs."""
+        return self._shared.revision if self._shared is not None else 0
+
+    async def check_spending(self) -> None:
+        """Raise `CallRefused` if the run was stopped, or all spending is frozen."""
+        self.check_open()
+        if self._shared is not None:
+            try:
+                await self._shared.check_open()
+            except SpendingFrozen as error:
+                raise CallRefused(RefusalReason.FROZEN, f"{error}.") from None
+
     def check_open(self) -> None:
         """Raise `CallRefused` if the run was stopped."""
         if self.stop_reason:
@@ -198,16 +226,19 @@ class RelayedRun:
             )
             raise CallRefused(RefusalReason.LOOP, why)
 
-    async def begin(self, facts: ReportBeginFacts, bodies: Sequence[Attachment]) -> OpenCall:
+    async def begin(
+        self, facts: ReportBeginFacts, bodies: Sequence[Attachment], revision: int | None = None
+    ) -> OpenCall:
         """Reserve the highest cost of a call, and record durably that it is about to be made.
 
-        Raises `CallRefused` if a cap does not allow it.
+        Raises `CallRefused` if a cap does not allow it, and `CapsChanged` if the caps are not those
+        of the revision by which the call was planned.
         """
         if self.writer.is_capped and not await self._reservations.reserve(facts.reserved):
             raise self._over_cap(facts.reserved)
         try:
-            return await self._record_begin(facts, bodies)
-        except CallRefused:
+            return await self._record_begin(facts, bodies, revision)
+        except (CallRefused, CapsChanged):
             if self.writer.is_capped:
                 self._reservations.settle(facts.reserved, Amount())
             raise
@@ -218,14 +249,14 @@ class RelayedRun:
             raise
 
     async def _record_begin(
-        self, facts: ReportBeginFacts, bodies: Sequence[Attachment]
+        self, facts: ReportBeginFacts, bodies: Sequence[Attachment], revision: int | None
     ) -> OpenCall:
         deadline = asyncio.get_running_loop().time() + 60
         while True:
             # The run may have been stopped while this call waited.
             self.check_open()
             try:
-                call = await self._commit_begin(facts, bodies)
+                call = await self._commit_begin(facts, bodies, revision)
             except BudgetExceeded as error:
                 # Another process charges the account as well, and was faster.
                 if asyncio.get_running_loop().time() > deadline or error.asked > error.cap:
@@ -245,24 +276,31 @@ class RelayedRun:
             else:
                 self.open_calls += 1
                 self._in_flight.add(call)
-                if call.charges and self._shared is not None:
-                    self._in_flight.watch(self._shared.overruns)
+                if self._shared is not None:
+                    self._in_flight.watch(self._shared)
                 return call
 
     async def _commit_begin(
-        self, facts: ReportBeginFacts, bodies: Sequence[Attachment]
+        self, facts: ReportBeginFacts, bodies: Sequence[Attachment], revision: int | None
     ) -> OpenCall:
-        if self._shared is None or not self.has_shared_caps:
+        if self._shared is None:
             return OpenCall(await self.writer.begin(facts, bodies), facts)
 
         # Before the charge: an overrun that is reported later ends this call.
-        overruns = await self._in_flight.recent_overruns(self._shared.overruns)
+        overruns: Mapping[str, int] = {}
+        if self.has_shared_caps:
+            overruns = await self._in_flight.recent_overruns(self._shared.overruns)
 
         async def commit(charges: tuple[BudgetSliceCharge, ...]) -> OpenCall:
+            if revision not in (None, self.caps_revision):
+                raise CapsChanged
             strand = await self.writer.begin(facts, bodies, charges)
             return OpenCall(strand, facts, charges, overruns)
 
-        return await self._shared.spend(Spend(facts.usd, facts.tokens), commit)
+        try:
+            return await self._shared.spend(Spend(facts.usd, facts.tokens), commit)
+        except SpendingFrozen as error:
+            raise CallRefused(RefusalReason.FROZEN, f"{error}.") from None
 
     def _over_cap(self, asked: Amount) -> CallRefused:
         limit = describe_limit(asked, self._reservations.left) or "usd"

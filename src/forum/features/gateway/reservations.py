@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
+from typing import Protocol
 
-from forum.errors import CapReached, StoreFailed
+from forum.errors import CapReached, SpendingFrozen, StoreFailed
 from forum.ledger.ports import NO_LIMIT, Amount, BudgetSliceCharge, Spend
 from forum.ledger.strand import Strand
 from forum.runs.report_kinds import ReportBeginFacts
@@ -61,9 +62,12 @@ class OpenCall:
         """The caps over many runs that the call has reserved of."""
         return {charge.slice.scope for charge in self.charges}
 
-    def end(self) -> None:
+    end_reason: str = "a call of another run under the same cap was billed above its bound"
+
+    def end(self, reason: str = "") -> None:
         """Let the time of the call be over."""
         self.is_ended = True
+        self.end_reason = reason or self.end_reason
         if self.limit is not None:
             expire(self.limit)
 
@@ -157,6 +161,18 @@ class Reservations:
                 return
 
 
+class WatchedCaps(Protocol):
+    """What ends calls that are under way."""
+
+    async def check_open(self) -> None:
+        """Raise `SpendingFrozen` if nothing may be spent."""
+        ...
+
+    async def overruns(self) -> Mapping[str, int]:
+        """Return how often calls were billed above their bound, by the scope of the cap."""
+        ...
+
+
 class CallsInFlight:
     """The calls in flight of a process, and what they have reserved of caps over many runs."""
 
@@ -190,10 +206,10 @@ class CallsInFlight:
             if call.scopes & overrun.scopes:
                 call.end()
 
-    def watch(self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]) -> None:
-        """End calls when another process reports an overrun of their cap, while there are any."""
+    def watch(self, shared: WatchedCaps) -> None:
+        """End calls when another process reports an overrun of their cap, or all is frozen."""
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._watch_overruns(read_overruns))
+            self._watch = asyncio.create_task(self._watch_caps(shared))
 
     async def recent_overruns(
         self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]
@@ -219,21 +235,26 @@ class CallsInFlight:
         self._overruns, self._read_at = overruns, begun
         return overruns
 
-    async def _watch_overruns(
-        self, read_overruns: Callable[[], Awaitable[Mapping[str, int]]]
-    ) -> None:
-        while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            calls = [call for call in self._calls if call.charges and not call.is_ended]
-            if not calls:
-                return
+    async def _watch_caps(self, shared: WatchedCaps) -> None:
+        while calls := await self._open_calls():
             # Without the database nothing is known; calls end by their own limits.
             with suppress(StoreFailed):
-                overruns = await self._read_overruns(read_overruns)
-                for call in calls:
+                try:
+                    await shared.check_open()
+                except SpendingFrozen as frozen:
+                    for call in calls:
+                        call.end(str(frozen))
+                charged = [call for call in calls if call.charges]
+                overruns = await self._read_overruns(shared.overruns) if charged else {}
+                for call in charged:
                     earlier = call.overruns
                     if any(overruns.get(scope, 0) > earlier.get(scope, 0) for scope in call.scopes):
                         call.end()
+
+    async def _open_calls(self) -> list[OpenCall]:
+        """Wait for a moment, and return the calls that are still under way."""
+        await asyncio.sleep(WATCH_SECONDS)
+        return [call for call in self._calls if not call.is_ended]
 
     def may_give_back(self, error: CapReached) -> bool:
         """Return whether a refused amount fits if the calls in flight turn out to cost nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from forum.engine import SharedBudgets, settle_charges
-from forum.errors import CapReached, SharedCapExceeded
+from forum.errors import CapReached, SharedCapExceeded, SpendingFrozen
 from forum.ledger.ports import Amount, BudgetSliceCharge, Spend
 from forum.runs.shared_caps import Caller, Limit
 
@@ -32,6 +32,7 @@ class ReportCharges:
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits that apply now."""
+        self._budgets.read_if_stale()
         return self._budgets.limits(self._caller)
 
     def reserve(
@@ -47,7 +48,9 @@ class ReportCharges:
                 self._open.popitem(last=False)
 
         try:
-            self._budgets.spend(self.limits, Spend(bound.usd, bound.tokens), keep)
+            self._budgets.spend(self._caller, Spend(bound.usd, bound.tokens), keep)
+        except SpendingFrozen as error:
+            raise SharedCapExceeded(run, "usd", bound.usd, 0, 0, str(error)) from None
         except CapReached as error:
             raise SharedCapExceeded(
                 run, error.limit, error.asked, error.used, error.cap, str(error)

@@ -124,13 +124,25 @@ class BudgetStore(BudgetReader, Protocol):
     def account(self, run: str) -> BudgetAccount | None:
         """Return the budget account of a run, or None if it has none."""
 
-    def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
+    def take_slice(
+        self,
+        scope: str,
+        per: str,
+        owner: str,
+        need: Spend,
+        cap: Spend,
+        known_orders: int | None = None,
+    ) -> BudgetSlice:
         """Reserve a slice of a shared cap, at least `need`, for one process to charge.
 
-        `per` is `minute`, `day`, `month` or `run`.  When nothing else is left of the cap, the
+        `per` is `minute`, `run`, or a period of caps.  When nothing else is left of the cap, the
         unspent parts of other processes' slices are taken back, whether those processes live or
-        not.  Raises `CapReached`.
+        not.  Raises `CapReached`, and `ConcurrentUpdate` if caps were set since the process read
+        them, which is told by the number of those entries.
         """
+
+    def recall_slices(self) -> None:
+        """Take back what all processes hold of shared caps and have not spent."""
 
     def return_slice(self, budget_slice: BudgetSlice) -> None:
         """Return the unspent part of a slice to the cap; the spent part stays counted."""

@@ -211,6 +211,20 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
         f"{e.actor} had the bodies of {e.facts.subject} kept "
         f"{f'for {e.facts.seconds} s' if e.facts.seconds else 'for ever'}"
     ),
+    ledger_kinds.CapFacts: lambda e: (
+        f"the cap of {e.facts.subject} {e.facts.name} per {e.facts.per} was set"
+        if e.facts.act is ledger_kinds.CapChange.SET
+        else f"the cap of {e.facts.subject} {e.facts.name} per {e.facts.per} was removed"
+    ),
+    ledger_kinds.TeamFacts: lambda e: f"the members of the team {e.facts.team} were set",
+    ledger_kinds.FreezeFacts: lambda e: (
+        "all spending was frozen"
+        if e.facts.act is ledger_kinds.FreezeAct.FREEZE
+        else "spending was allowed again"
+    ),
+    ledger_kinds.CapAlertFacts: lambda e: (
+        f"{e.facts.percent} % of a cap of {e.facts.unit} for {e.facts.scope} were used"
+    ),
     ledger_kinds.HoldFacts: lambda e: (
         f"{e.actor} {e.facts.act.value}d the hold {e.facts.hold} on "
         f"{pluralize(len(e.facts.runs), 'run') if e.facts.runs else 'all runs'}"

@@ -1,14 +1,22 @@
 """Caps over many runs: the amounts used and the amounts left."""
 
-from collections.abc import Iterable
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.app import BudgetStatus
+from forum.app import BudgetStatus, Forum
+from forum.ledger.kinds import FreezeAct, Period
 from forum.ledger.ports import NO_LIMIT, Spend
-from forum.runs.shared_caps import Period
 from forum.surfaces.schemas.fields import Moment, Usd, fill, limit_or_null, usd_limit
+
+
+class CapAct(StrEnum):
+    """What to do with a cap."""
+
+    SET = "set"
+    RAISE = "raise"
+    UNSET = "unset"
 
 
 class SpendForm(Struct, frozen=True):
@@ -30,7 +38,7 @@ class SharedCapForm(Struct, frozen=True):
 class BudgetForm(Struct, frozen=True):
     """One account under a cap."""
 
-    name: Annotated[str, Meta(description="The name of the cap in `forum.toml`: `[budgets.NAME]`.")]
+    name: Annotated[str, Meta(description="The name of the cap in `forum.toml`, or its subject.")]
     scope: Annotated[
         str,
         Meta(
@@ -57,11 +65,44 @@ class BudgetsForm(Struct, frozen=True):
     """All accounts under caps over many runs."""
 
     budgets: tuple[BudgetForm, ...]
+    frozen: Annotated[bool, Meta(description="Whether all spending is frozen.")] = False
 
 
-def budgets_form(statuses: Iterable[BudgetStatus]) -> BudgetsForm:
-    """Return accounts in their form."""
-    return BudgetsForm(tuple(map(_budget_form, statuses)))
+class CapAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cap to set."""
+
+    subject: Annotated[
+        str,
+        Meta(
+            description="`ledger`, or one of `key`, `person`, `team`, `lane` and `agent` with a "
+            "pattern for names.",
+            examples=["team:research"],
+        ),
+    ]
+    amount: Annotated[
+        str,
+        Meta(
+            description="A number of dollars, or one of `tokens` or `runs`, and a period: `hour`, "
+            "`day`, `week`, `month` or `ever`.",
+            examples=["500/month", "100runs/hour"],
+        ),
+    ]
+    act: Annotated[
+        CapAct, Meta(description="Whether to set it, to add the amount, or to remove the cap.")
+    ] = CapAct.SET
+
+
+class FreezeAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a freeze of all spending begins or ends."""
+
+    act: FreezeAct
+    reason: Annotated[str, Meta(max_length=2000)] = ""
+
+
+def budgets_form(forum: Forum) -> BudgetsForm:
+    """Return the accounts under caps in their form."""
+    statuses = map(_budget_form, forum.runs.budget_status())
+    return BudgetsForm(tuple(statuses), frozen=forum.runs.read_cap_orders().is_frozen)
 
 
 def _budget_form(status: BudgetStatus) -> BudgetForm:

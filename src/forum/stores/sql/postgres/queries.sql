@@ -501,6 +501,13 @@ VALUES (%(log)s, %(period)s, %(scope)s, %(owner)s, %(until)s) ON CONFLICT DO NOT
 -- The row lock is held until the transaction ends, so that slices are allocated one at a time.
 UPDATE forum.budget SET until = until
 WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = ''
+-- name: has_entries_from
+SELECT 1 FROM forum.strand JOIN forum.entry ON entry.log = strand.log AND entry.strand = strand.id
+WHERE strand.log = %(log)s AND strand.run = %(run)s AND strand.name = %(name)s AND entry.n >= %(n)s
+LIMIT 1
+-- name: held_slices
+SELECT DISTINCT period, scope FROM forum.budget
+WHERE log = %(log)s AND (usd_held > usd OR tokens_held > tokens OR runs_held > runs)
 -- name: slices
 SELECT owner, usd_held, tokens_held, runs_held, usd, tokens, runs FROM forum.budget
 WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s

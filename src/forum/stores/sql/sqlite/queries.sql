@@ -380,6 +380,12 @@ VALUES (:log, :period, :scope, :owner, :until) ON CONFLICT DO NOTHING
 -- name: lock_budget
 UPDATE budget SET until = until
 WHERE log = :log AND period = :period AND scope = :scope AND owner = ''
+-- name: has_entries_from
+SELECT 1 FROM strand JOIN entry ON entry.strand = strand.id
+WHERE strand.log = :log AND strand.run = :run AND strand.name = :name AND entry.n >= :n LIMIT 1
+-- name: held_slices
+SELECT DISTINCT period, scope FROM budget
+WHERE log = :log AND (usd_held > usd OR tokens_held > tokens OR runs_held > runs)
 -- name: slices
 SELECT owner, usd_held, tokens_held, runs_held, usd, tokens, runs FROM budget
 WHERE log = :log AND period = :period AND scope = :scope
