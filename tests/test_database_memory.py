@@ -89,6 +89,7 @@ UNBOUND: dict[str, tuple[str, ...]] = {
     "it is part of a value that a `DatabaseMemory` holds": (
         "stores/sql_pieces:KnownBodies._runs",
         "engine/run_memory:_RememberedRun.derived",
+        "engine/shared_budgets:_KnownOrders.told",
         "engine/run_memory:_RememberedRun.strands",
         "ledger/due_bodies:RetentionScan._ended",
         "ledger/due_bodies:RetentionScan._exports",

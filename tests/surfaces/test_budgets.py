@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from forum.app import Forum
+from forum.app import KINDS, Forum
+from forum.config import load_settings
 from forum.errors import BadSettings
 from forum.ledger.cap_orders import CapName
+from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import CapSubject, CapUnit, Period, Scope
 from forum.ledger.ports import NO_LIMIT, Spend
 from forum.runs.shared_caps import (
@@ -162,6 +164,30 @@ def test_a_cap_that_is_set_counts_at_once_for_processes_that_run(tmp_path: Path)
     assert frozen.json()["frozen"] is True
     assert (stopped.status_code, "forum budgets unfreeze" in stopped.text) == (429, True)
     assert (wrong.status_code, "write 500/month" in wrong.text) == (400, True)
+
+
+def test_each_share_of_a_cap_is_told_once_in_a_period(bare: Terminal) -> None:
+    """By an entry, whichever of the processes sees it first; a quarter is not told."""
+    bare.call("budgets", "set", "ledger", "0.08/day")
+    bare.call("budgets", "set", "team:none", "1/day")
+    submit = ("submit", "x", "--cmd", "cat", "--price-usd", "0.02")
+    told = []
+    for _ in range(4):
+        bare.call(*submit)
+        bare.call("submit", "x", "--cmd", "cat")
+        with Forum(load_settings(bare.folder, bare.environment)) as forum:
+            forum.runs.budgets.refresh()
+            strands = [s for s in forum.store.strands(LOG_RUN) if s.startswith("alerts/")]
+            (lengths,) = {forum.store.strand_lengths(LOG_RUN)[s] for s in strands} or {1}
+            facts = [
+                KINDS.read(d).facts for s in strands for d in forum.store.read_strand(LOG_RUN, s)
+            ]
+        assert lengths == 1
+        told.append(sorted(f.percent for f in facts))
+
+    assert told == [[], [50], [50, 75], [50, 75, 90]]
+    assert {(f.scope, f.unit.value, f.cap) for f in facts} == {("ledger", "usd", 80_000_000)}
+    assert bare.call("ledger", "verify").exit_code == 0
 
 
 def test_caps_are_set_by_command(bare: Terminal) -> None:

@@ -32,6 +32,7 @@ from forum.errors import (
     TENANT_SCOPE,
     BadSettings,
     BudgetSliceExhausted,
+    ConcurrentUpdate,
     Malformed,
     QuotaReached,
     StoreFailed,
@@ -40,12 +41,11 @@ from forum.feature import load_only_part
 from forum.features import FEATURES
 from forum.installation import require_extra
 from forum.ledger import ports
-from forum.ledger.cap_orders import CapOrders, read_cap_orders
-from forum.ledger.entry import MAIN_STRAND
-from forum.ledger.kinds import CapSubject, Period
-from forum.ledger.log import (
-    Ledger,
-)
+from forum.ledger.cap_orders import CapOrders, alert_strand, read_cap_orders
+from forum.ledger.entry import MAIN_STRAND, leaf_of
+from forum.ledger.kinds import CapAlertFacts, CapSubject, Period
+from forum.ledger.log import SYSTEM_ACTOR, Ledger, read_opening
+from forum.ledger.strand import Draft
 from forum.runs import kinds
 from forum.runs.gate_rules import GateRule
 from forum.runs.policy import Answer
@@ -338,14 +338,29 @@ class RunOperations:
         store = self._project.store
         return SharedBudgets(
             store, self.shared_caps, owner, quota, teams=self.teams,
-            feed=CapFeed(partial(read_cap_orders, store, KINDS), monotonic),
+            feed=CapFeed(
+                partial(read_cap_orders, store, KINDS), monotonic, tell=self._record_alert
+            ),
         )  # fmt: skip
+
+    def _record_alert(self, facts: CapAlertFacts) -> None:
+        """Record that a share of a cap was used, unless that was recorded in this period."""
+        name = (facts.scope, facts.period, facts.unit, str(facts.percent))
+        # A strand of its own: of all processes, one takes its first position.
+        strand = alert_strand(*name)
+        opened = self._project.ledger.open_log_strand(strand)
+        if not opened.length:
+            cause = leaf_of(read_opening(self._project.store))
+            with suppress(ConcurrentUpdate):
+                opened.append_exclusive(Draft("alert", SYSTEM_ACTOR, facts, (cause,)))
 
     def return_budgets(self) -> None:
         """Return what this process holds of shared caps and has not spent."""
         if "budgets" in self.__dict__ and "store" in self._project.__dict__:
             # If this fails, other processes reclaim the slices when they need them.
             with suppress(StoreFailed):
+                if self.budgets.revision or self.shared_caps:
+                    self.budgets.refresh()  # what was spent last may be worth an alert
                 self.budgets.close()
 
     @cached_property

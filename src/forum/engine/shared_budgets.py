@@ -22,7 +22,9 @@ from forum.errors import (
 from forum.ledger import ports
 from forum.ledger.cap_orders import CapOrders
 from forum.ledger.database_memory import DatabaseMemory
+from forum.ledger.kinds import CapAlertFacts
 from forum.runs import shared_caps
+from forum.runs.shared_caps import find_period
 
 T = TypeVar("T")
 
@@ -45,6 +47,8 @@ class CapFeed:
     """Returns the caps with those that were set since; raises where it cannot tell."""
     monotonic: Callable[[], float] = lambda: 0.0
     """A clock that never goes back, in seconds."""
+    tell: Callable[[CapAlertFacts], None] = lambda _: None
+    """Records that a share of a cap was used, once for all processes."""
 
 
 _NO_FEED = CapFeed()
@@ -115,15 +119,51 @@ class SharedBudgets:
         known.read_at = began
         if known.orders.length != before.length:
             self.close()  # what this process holds was allotted by the caps as they were
+        caps, _ = self._rules()
+        known.uses = (
+            tuple(shared_caps.find_cap_uses(caps, self._store.budget_use())) if caps else ()
+        )
+        alerts = {alert for use in known.uses for alert in shared_caps.find_alerts(use)}
+        for alert in alerts:
+            name = (alert.scope, alert.period, alert.unit, alert.percent)
+            if name not in known.told:
+                self._feed.tell(alert)
+                known.told.add(name)
+
+    def left(self, caller: shared_caps.Caller) -> ports.Spend:
+        """Return what a caller may spend at most, as it was known within the last second."""
+        limits = self.limits(caller)
+        used: dict[tuple[str, object], ports.Spend] = {
+            (use.scope, find_period(use.period)): use.used for use in self._orders.value.uses
+        }
+        left = shared_caps.UNCAPPED
+        for limit in limits:
+            spent = used.get((limit.scope, limit.per), ports.Spend())
+            rest = (
+                m if m == ports.NO_LIMIT else max(0, m - u)
+                for m, u in zip(limit.cap, spent, strict=True)
+            )
+            left = ports.Spend(*map(min, left, rest))
+        return left
+
+    def percent(self, caller: shared_caps.Caller) -> int:
+        """Return the highest share of a cap of a caller of which its operator was told; 0: none."""
+        scopes = {(limit.scope, limit.per) for limit in self.limits(caller)}
+        mine = (u for u in self._orders.value.uses if (u.scope, find_period(u.period)) in scopes)
+        return max((a.percent for use in mine for a in shared_caps.find_alerts(use)), default=0)
 
     def limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to what a caller does, as this process knows them."""
-        orders = self._orders.value.orders
-        caps, teams = self._caps, self._teams
-        if orders.length:
-            caps = (*caps, *shared_caps.recorded_caps(orders))
-            teams = {**teams, **shared_caps.recorded_teams(orders)}
+        caps, teams = self._rules()
         return shared_caps.limits_for(caps, caller, teams) if caps else ()
+
+    def _rules(self) -> tuple[tuple[shared_caps.SharedCap, ...], shared_caps.Teams]:
+        """Return the caps and the teams in force, as this process knows them."""
+        orders = self._orders.value.orders
+        if not orders.length:
+            return self._caps, self._teams
+        caps = (*self._caps, *shared_caps.recorded_caps(orders))
+        return caps, {**self._teams, **shared_caps.recorded_teams(orders)}
 
     def run_limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to the acceptance of a run: the quota of a tenant, too."""
@@ -251,6 +291,9 @@ class _KnownOrders:
     def __init__(self) -> None:
         self.orders = CapOrders()
         self.read_at: float | None = None
+        self.uses: tuple[shared_caps.CapUse, ...] = ()
+        self.told: set[tuple[str, str, str, int]] = set()
+        """The alerts that this process need not record."""
 
 
 def _commit_charged(

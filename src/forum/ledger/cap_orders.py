@@ -5,6 +5,7 @@ cannot allow itself more.
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,11 @@ from forum.ledger.kinds import (
 )
 
 BUDGETS_STRAND = "budgets"
+
+
+def alert_strand(*name: str) -> str:
+    """Return the strand of the log's own run for an alert: of a scope, period, unit and share."""
+    return f"alerts/{sha256('/'.join(name).encode()).hexdigest()[:32]}"
 
 
 class CapName(NamedTuple):

@@ -8,14 +8,14 @@ a call is charged to every cap that applies to it.
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 
 from forum.errors import TENANT_SCOPE
 from forum.ledger.cap_orders import CapOrders
-from forum.ledger.kinds import CapSubject, Period
-from forum.ledger.ports import NO_LIMIT, Spend
+from forum.ledger.kinds import CapAlertFacts, CapSubject, CapUnit, Period
+from forum.ledger.ports import NO_LIMIT, BudgetUse, Spend
 
 UNCAPPED = Spend(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
@@ -174,6 +174,49 @@ def limits_for(caps: Iterable[SharedCap], caller: Caller, teams: Teams) -> tuple
             before = lowest.get((scope, cap.per), cap.cap)
             lowest[scope, cap.per] = Spend(*map(min, before, cap.cap))
     return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(lowest.items()))
+
+
+ALERT_PERCENTS = (50, 75, 90)
+"""The shares of a cap at which its operator is told, each once in a period."""
+
+
+def find_period(name: str) -> Period | None:
+    """Return the period that a name of one is of; None for what is no period of caps."""
+    word = name.partition(" ")[0]
+    if word in list(Period):
+        return Period(word)
+    dashes = name.count("-")
+    return {2: Period.DAY, 1: Period.MONTH}.get(dashes) if name[:1].isdigit() else None
+
+
+class CapUse(NamedTuple):
+    """What was used of a cap, and in which period."""
+
+    scope: str
+    period: str
+    cap: Spend
+    used: Spend
+
+
+def find_cap_uses(caps: Iterable[SharedCap], uses: Iterable[BudgetUse]) -> Iterator[CapUse]:
+    """Yield the use of every account under a cap, with the lowest limits for it."""
+    known = tuple(caps)
+    for use in uses:
+        per = find_period(use.period)
+        mine = [cap.cap for cap in known if cap.per is per and cap.holds_for(use.scope)]
+        if mine:
+            lowest = Spend(*map(min, *mine)) if len(mine) > 1 else mine[0]
+            yield CapUse(use.scope, use.period, lowest, use.used)
+
+
+def find_alerts(use: CapUse) -> Iterator[CapAlertFacts]:
+    """Yield the shares of a cap that are used: all of those, told or not."""
+    for unit in CapUnit:
+        most, used = getattr(use.cap, unit), getattr(use.used, unit)
+        if 0 < most < NO_LIMIT:
+            for percent in ALERT_PERCENTS:
+                if 100 * used >= percent * most:
+                    yield CapAlertFacts(use.scope, use.period, unit, percent, used=used, cap=most)
 
 
 def recorded_caps(orders: CapOrders) -> tuple[SharedCap, ...]:

@@ -278,7 +278,8 @@ def test_no_process_spends_what_it_holds_of_a_cap_that_another_one_has_overrun(
         serve(terminal, url) as first,
         serve(terminal, url) as second,
     ):
-        before = post_chat(first, "a", headers, 5).status_code
+        reply = post_chat(first, "a", headers, 5)
+        before, left = reply.status_code, reply.headers["forum-left-usd"]
         provider.forced_usage = {"prompt_tokens": 9, "completion_tokens": 9_999_999}
         post_chat(second, "dear", headers, 5)
         provider.forced_usage, made = None, len(provider.requests)
@@ -286,6 +287,7 @@ def test_no_process_spends_what_it_holds_of_a_cap_that_another_one_has_overrun(
         assert len(provider.requests) == made
 
     assert (before, after) == (200, [402, 402])
+    assert left == "0.002"
 
 
 def test_tenants_call_with_their_own_keys_or_not_at_all(tmp_path: Path) -> None:

@@ -36,6 +36,16 @@ class ActorCaps:
         """A number that grows with each change of the caps."""
         return self.forum.runs.budgets.revision
 
+    @property
+    def left(self) -> Spend:
+        """What may be spent at most, as it was known within the last second."""
+        return self.forum.runs.budgets.left(self.caller)
+
+    @property
+    def percent(self) -> int:
+        """The highest share of a cap that is used, of those at which the operator is told."""
+        return self.forum.runs.budgets.percent(self.caller)
+
     async def check_open(self) -> None:
         """Raise `SpendingFrozen` if nothing may be spent, and `StoreFailed` if that is unknown."""
         await self.forum.runs.budgets.check_open_async()

@@ -145,6 +145,10 @@ class TenantGateway:
         """Close the runs without a call for the quiet period, again and again."""
         while True:
             await asyncio.sleep(min(_CHECK_INTERVAL_S, self.settings.quiet_seconds))
+            if self.runs:
+                # The last calls may be worth an alert; nothing is lost if this fails.
+                with suppress(StoreFailed):
+                    await asyncio.to_thread(self.tenant.forum.runs.budgets.refresh)
             due = monotonic() - self.settings.quiet_seconds
             for key, served in tuple(self.runs.items()):
                 if served.last_used < due and not served.requests:

@@ -658,6 +658,7 @@ class _Exchange:
         if is_packed:
             headers = [pair for pair in headers if pair[0] != b"content-encoding"]
         headers.append((b"forum-run", self.run.run.encode()))
+        headers += self.run.left_headers()
         chunks: AsyncIterator[bytes]
         chunks = response.aiter_bytes() if is_packed else response.aiter_raw()
         if self.may_go_on:

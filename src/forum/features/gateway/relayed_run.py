@@ -41,7 +41,7 @@ from forum.runs.report_kinds import (
     ReportStepFacts,
 )
 from forum.runs.reported_run import ReportedRunWriter
-from forum.units import NANO_USD
+from forum.units import NANO_USD, format_usd
 
 MAX_RECORDED_REFUSALS = 1000
 """Refusals of a run that get an entry each; the others are counted in a gap."""
@@ -76,6 +76,16 @@ class SharedCaps(Protocol):
     @property
     def revision(self) -> int:
         """A number that grows with each change of the caps."""
+        ...
+
+    @property
+    def left(self) -> Spend:
+        """What may be spent at most."""
+        ...
+
+    @property
+    def percent(self) -> int:
+        """The highest share of a cap that is used, of those at which the operator is told."""
         ...
 
     async def check_open(self) -> None:
@@ -203,6 +213,28 @@ class RelayedRun:
                 await self._shared.check_open()
             except SpendingFrozen as error:
                 raise CallRefused(RefusalReason.FROZEN, f"{error}.") from None
+
+    def left_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return what tells an agent how much is left of its caps, and that it is little."""
+        left = {unit: getattr(self.left, unit) for unit in ("usd", "tokens")}
+        if not is_limited(self.limits.cap.usd):
+            del left["usd"]
+        if not is_limited(self.limits.cap.tokens):
+            del left["tokens"]
+        headers = []
+        if self._shared is not None:
+            for unit in ("usd", "tokens"):
+                rest = getattr(self._shared.left, unit)
+                if is_limited(rest):
+                    left[unit] = min(left.get(unit, rest), rest)
+            if percent := self._shared.percent:
+                headers.append((b"forum-budget-alert", str(percent).encode()))
+        shown: dict[str, Callable[[int], str]] = {"usd": format_usd, "tokens": str}
+        headers += [
+            (f"forum-left-{unit}".encode(), shown[unit](max(0, rest)).encode())
+            for unit, rest in left.items()
+        ]
+        return headers
 
     def check_open(self) -> None:
         """Raise `CallRefused` if the run was stopped."""

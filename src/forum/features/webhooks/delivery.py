@@ -42,6 +42,7 @@ _ACCEPTED_WITHIN: Final = 4
 _EVENT_BY_KIND: Final = {
     b"run.close/1": WebhookEvent.RUN_ENDED,
     b"gate.open/1": WebhookEvent.GATE_OPENED,
+    b"budget.alert/1": WebhookEvent.BUDGET_ALERT,
 }
 _RETRYABLE_ERRORS = (StoreFailed, BacklogFull)
 """Transient errors (a database restart, a full backlog); the next poll tries again."""

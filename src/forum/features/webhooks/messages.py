@@ -23,14 +23,14 @@ from forum.config import PROJECT_FILE
 from forum.errors import BadSettings
 from forum.features.webhooks.section import WebhookEvent, WebhookSection
 from forum.ledger.entry import Entry
-from forum.ledger.kinds import Outcome, RunCloseFacts
+from forum.ledger.kinds import CapAlertFacts, CapUnit, Outcome, RunCloseFacts
 from forum.ledger.log import LocatedEntry
 from forum.runs.kinds import GateOpenFacts
 from forum.runs.policy import Answer
 from forum.runs.report_kinds import Provenance
 from forum.section_reader import SectionTables
 from forum.surfaces.http.config_sections import is_confidential_url
-from forum.units import format_rfc3339
+from forum.units import format_rfc3339, format_usd
 
 _PREFIX: Final = "whsec_"
 _MIN_SECRET_BYTES, _MAX_SECRET_BYTES = 24, 64
@@ -125,6 +125,21 @@ class GateOpenedPayload(msgspec.Struct, frozen=True):
     href: str
 
 
+class BudgetAlertPayload(msgspec.Struct, frozen=True):
+    """A share of a cap over many runs was used."""
+
+    ledger: str
+    scope: str
+    period: str
+    unit: CapUnit
+    percent: int
+    used: str
+    cap: str
+    index: int
+    entry: str
+    href: str
+
+
 class TestPayload(msgspec.Struct, frozen=True):
     """Nothing has happened: somebody tries out whether messages arrive."""
 
@@ -134,7 +149,7 @@ class TestPayload(msgspec.Struct, frozen=True):
 class _WebhookPayload(msgspec.Struct, frozen=True):
     type: str
     timestamp: str
-    data: RunEndedPayload | GateOpenedPayload | TestPayload
+    data: RunEndedPayload | GateOpenedPayload | BudgetAlertPayload | TestPayload
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +190,7 @@ def build_test_message(ledger: str, at: int, salt: bytes) -> WebhookMessage:
 
 def _payload_data(
     located: LocatedEntry, entry: Entry[Any], origin: GateOrigin
-) -> tuple[WebhookEvent, RunEndedPayload | GateOpenedPayload]:
+) -> tuple[WebhookEvent, RunEndedPayload | GateOpenedPayload | BudgetAlertPayload]:
     index, leaf = located.index or 0, located.leaf.hex()
     href = f"/api/v1/runs/{quote(entry.run, safe='')}"
     facts = entry.facts
@@ -189,6 +204,24 @@ def _payload_data(
             href=href,
         )
         return WebhookEvent.RUN_ENDED, ended
+    if isinstance(facts, CapAlertFacts):
+        is_money = facts.unit is CapUnit.USD
+        used, cap = (
+            format_usd(amount) if is_money else str(amount) for amount in (facts.used, facts.cap)
+        )
+        alert = BudgetAlertPayload(
+            ledger=entry.log,
+            scope=facts.scope,
+            period=facts.period,
+            unit=facts.unit,
+            percent=facts.percent,
+            used=used,
+            cap=cap,
+            index=index,
+            entry=leaf,
+            href="/api/v1/budgets",
+        )
+        return WebhookEvent.BUDGET_ALERT, alert
     assert isinstance(facts, GateOpenFacts)  # noqa: S101  nobody is told of anything else
     waits = GateOpenedPayload(
         ledger=entry.log,

@@ -13,6 +13,7 @@ class WebhookEvent(StrEnum):
 
     RUN_ENDED = "run.ended"
     GATE_OPENED = "gate.opened"
+    BUDGET_ALERT = "budget.alert"
 
 
 RETRY_DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000)
@@ -26,6 +27,8 @@ class WebhookSection(NamedSection, frozen=True):
     url: str
     secret_env: SecretVariable = ""
     secret_file: Annotated[SecretFile, Meta(title="the secret of the webhook {}")] = ""
-    events: Annotated[frozenset[WebhookEvent], Meta(min_length=1)] = frozenset(WebhookEvent)
+    events: Annotated[frozenset[WebhookEvent], Meta(min_length=1)] = frozenset(
+        {WebhookEvent.RUN_ENDED, WebhookEvent.GATE_OPENED}
+    )
     retry_seconds: Annotated[tuple[_Seconds, ...], Meta(max_length=20)] = RETRY_DELAYS_S
     timeout_seconds: Annotated[int, Meta(ge=1, le=60)] = 15
