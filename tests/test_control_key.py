@@ -8,15 +8,19 @@ import pytest
 from forum.app import KINDS, Forum, new_run_id, new_salt, now
 from forum.config import Settings
 from forum.errors import (
+    CapsUnsigned,
     Malformed,
     NoSuchHold,
     NoSuchRequest,
     NotSigner,
     SigningRefused,
+    SpendingFrozen,
+    StoreFailed,
     TamperDetected,
 )
 from forum.features.retention.service import RetentionOperations
 from forum.ledger import kinds
+from forum.ledger.cap_orders import CapName
 from forum.ledger.control_key import CONTROL_STRANDS, REQUESTS_STRAND
 from forum.ledger.entry import Facts
 from forum.ledger.kinds import ControlAct, ControlRequestFacts, HoldAct, HoldFacts
@@ -24,6 +28,7 @@ from forum.ledger.log import Ledger
 from forum.ledger.sequencer import Sequencer
 from forum.ledger.strand import Draft
 from forum.ledger.write_tags import WriteKey, WriteKeys
+from forum.runs.shared_caps import Caller
 from tests.support import fresh_origin, upgraded
 
 VKEY = "x+00000000+AA=="
@@ -32,6 +37,7 @@ CONTROL: dict[str, Facts] = {
     "evidence": kinds.KeyAddFacts(VKEY),
     "retention": HoldFacts("case", HoldAct.RELEASE),
     "carried": kinds.CarryFacts("log", "access", 1, "0" * 64),
+    "budgets": kinds.FreezeFacts(kinds.FreezeAct.UNFREEZE),
     "main": kinds.LogSealFacts("over"),
 }
 
@@ -152,6 +158,34 @@ def test_another_machine_asks_and_the_one_that_signs_decides(
             RetentionOperations(forum).grant_request(place.id)
         assert forum.store.count_quarantined() == 0
         assert forum.log.verify(forum.log.read_trust()).ok
+
+
+def test_another_machine_spends_nothing_until_a_change_of_caps_is_signed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """It cannot tell yet who wrote it; and what a writer forged is no change for anybody."""
+    with Forum(settings) as forum, Forum(replace(settings, state=tmp_path / "b")) as other:
+        budgets, caller = other.runs.budgets, Caller("operator")
+        cap = CapName(kinds.CapSubject.LEDGER, "", kinds.Period.DAY, kinds.CapUnit.RUNS)
+        with pytest.raises(NotSigner):
+            other.budgets.freeze(kinds.FreezeAct.FREEZE)
+        forum.budgets.set_cap(cap, 1)
+        with pytest.raises(CapsUnsigned):
+            budgets.check_open()
+        forum.log.publish()
+        budgets.check_open()
+        assert [limit.cap.runs for limit in budgets.limits(caller)] == [1]
+        forum.budgets.freeze(kinds.FreezeAct.FREEZE)
+        forum.log.publish()
+        budgets.refresh()
+        with pytest.raises(SpendingFrozen):
+            budgets.check_open()
+        write_elsewhere(other, "budgets")
+        with pytest.raises(StoreFailed):
+            budgets.refresh()
+        forum.log.publish()
+        with pytest.raises(SpendingFrozen):
+            budgets.check_open()
 
 
 def test_a_forged_request_is_checked_when_it_is_granted(settings: Settings) -> None:
