@@ -13,6 +13,7 @@ from forum.features.gateway.program import RemovalReason, find_removed, program_
 from forum.features.gateway.routes import ApiProvider
 from forum.features.gateway.settings import PROVIDER_SECRETS, RELAYED_SECRETS
 from forum.runs.cli_agents import CLI_AGENTS
+from tests.features.gateway.real_clients import CLIENTS
 from tests.features.gateway.running import RecordedCalls, provider_variables
 from tests.surfaces.terminal import Terminal
 
@@ -59,6 +60,17 @@ def test_the_guide_has_the_table() -> None:
         ]
         for word in (*profile.variables, *profile.bypasses, *settings, *options):
             assert f"`{word}" in row, (name, word)
+
+
+def test_the_guide_says_of_each_client_what_was_tried() -> None:
+    """The recipe prints the rows of the table; no agent is named there that it does not try."""
+    lines = GUIDE.read_text().splitlines()
+    rows = [line for line in lines if "(npm) |" in line or "(PyPI) |" in line]
+    tried = {
+        (f"`{client.packages[0].partition('[')[0]}`", client.does) for client in CLIENTS.values()
+    }
+    told = {(row.split()[1], row.split("|")[4].strip()) for row in rows}
+    assert told == tried
 
 
 @pytest.mark.parametrize("program", [*AGENT_PROFILES, "agent.sh"])

@@ -175,6 +175,8 @@ def test_a_gated_tool_waits_for_a_person(user: Terminal, answer: Answer) -> None
         wait_until(lambda: bool(user.ask("gate", "list")["gates"]))
         (gate,) = user.ask("gate", "list")["gates"]
         word = "approve" if answer is Answer.APPROVE else "reject"
+        # Nobody has asked Forum for anything, so no request was erased.
+        assert "erased" not in user.type("gate", "show", gate["run"], gate["subject"]).stderr
         decided = user.type("gate", word, gate["run"], gate["subject"])
         assert decided.returncode == 0, decided.stderr
 

@@ -12,6 +12,7 @@ from forum.app import ExplainedGate, Forum, now
 from forum.app.formatting import short_id, strip_control_characters
 from forum.errors import GateChanged
 from forum.runs.policy import Answer
+from forum.runs.report_kinds import Provenance
 from forum.runs.run_fold import Gate
 from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.console import echo, prompt, style
@@ -112,7 +113,10 @@ def show(run: str | None, subject: str | None, *, as_json: bool) -> None:
 
 def _context_of(question: ExplainedGate) -> list[tuple[str, str | bytes]]:
     """Return the request and the results so far, each with its title."""
-    parts: list[tuple[str, str | bytes]] = [("request", question.request or "(erased)")]
+    parts: list[tuple[str, str | bytes]] = []
+    # A run that Forum does not drive has no request.
+    if question.located.origin.provenance is Provenance.DRIVEN:
+        parts = [("request", question.request or "(erased)")]
     return parts + [(f"result of {task}", result) for task, result in question.results]
 
 
