@@ -272,7 +272,11 @@ def measure(
 
 def main(words: list[str]) -> None:
     """Print the figures of all scenarios."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks caps")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks caps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=4)

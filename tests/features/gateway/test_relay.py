@@ -99,7 +99,7 @@ def test_the_credential_of_the_client_is_in_no_entry(tmp_path: Path) -> None:
     with harness(tmp_path, dollars(CENT), with_key=False) as gateway:
         for name, members in (
             ("chat/completions", {"max_tokens": 5}),
-            ("chat/completions", {"n": 2}),
+            ("chat/completions", {"background": True}),
             ("models", {}),
         ):
             body = {"model": "gpt-4o-mini", "messages": [], "user": own, **members}
@@ -243,7 +243,6 @@ def test_no_limit_is_above_what_the_model_accepts(
 
 
 UNPRICED: list[tuple[dict[str, Any], str]] = [
-    ({"n": 2}, "n"),
     ({"service_tier": "priority"}, "service_tier"),
     ({"modalities": ["text", "audio"], "audio": {"voice": "a"}}, "audio"),
     ({"model": "somebodys-model"}, "somebodys-model"),

@@ -38,7 +38,7 @@ def read_part(operation: ApiOperation, *parts: object) -> ReadRequest:
 SDK_REFUSED = {
     CHAT: (
         completion_create_params.CompletionCreateParamsStreaming,
-        {"audio", "modalities", "moderation", "n", "prediction", "service_tier",
+        {"audio", "modalities", "moderation", "prediction", "service_tier",
          "web_search_options"},
     ),
     RESPONSES: (

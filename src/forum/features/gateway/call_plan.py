@@ -26,6 +26,9 @@ _MIN_OUTPUT_PART = 8
 """An output limit is not lowered below this part of the context because of a long input: the bound
 of the input counts a token for each byte, so in truth there is more room.
 """
+_MIN_LOWERED_LIMIT = 1024
+"""A client's own output limit is not lowered below this: a reply that breaks off is worth little.
+"""
 _SHARE = 4
 """A call without a limit of its own gets at most this part of what is left, so that calls at the
 same time need not wait for each other."""
@@ -117,12 +120,13 @@ def plan_call(  # noqa: PLR0913  three have names
     *,
     url: str,
     free: bool,
-    shared_left: Amount = UNLIMITED,
+    shared_left: Amount | None = None,
 ) -> CallPlan:
     """Return the plan of a call.  Raises `CallRefused`.
 
-    `url` is the provider's address, `free` tells that the operator has declared it to cost nothing,
-    and `shared_left` what is left of caps over many runs, as far as it is known.
+    `url` is the provider's address, and `free` tells that the operator has declared it to cost
+    nothing.  `shared_left` is what is left of the caps that refused an earlier plan of this call:
+    then the client's own output limit is lowered, if it helps.
     """
     if route.operation is ApiOperation.FREE:
         return CallPlan(request, request.body, Amount())
@@ -134,8 +138,10 @@ def plan_call(  # noqa: PLR0913  three have names
     if request.doubt and run.caps_tokens:
         raise CallRefused(RefusalReason.MALFORMED, request.doubt)
     _check_priced(request, price, run, is_local=is_loopback(url))
-    left = Amount(*map(min, run.left, shared_left))
-    plan = _bound_output(_Bounds(route, request, price, run, left=left))
+    left = Amount(*map(min, run.left, shared_left or UNLIMITED))
+    plan = _bound_output(
+        _Bounds(route, request, price, run, left=left), lowers=shared_left is not None
+    )
     if request.streams and not request.asks_usage and not run.limits.untouched:
         options = {**(request.stream_options or {}), "include_usage": True}
         return replace(
@@ -227,7 +233,7 @@ class _Bounds:
         return max(self.context - self.input_tokens, least)
 
 
-def _bound_output(bounds: _Bounds) -> CallPlan:
+def _bound_output(bounds: _Bounds, *, lowers: bool) -> CallPlan:
     """Return the plan with an output limit: the client's, the model's, or one that fits the cap."""
     route, request = bounds.route, bounds.request
     run, body = bounds.run, bounds.request.body
@@ -235,10 +241,10 @@ def _bound_output(bounds: _Bounds) -> CallPlan:
         names = run.limits.allowed
         if names.isdisjoint({"previous_response_id", "conversation", "item_reference"}):
             raise _unpriced(run, "previous_response_id", "stored input has no bounded price here")
-    limit = request.output_limit
-    if route.operation.embeds:
-        limit = 0
+    limit = 0 if route.operation.embeds else request.output_limit
     is_unbounded = bounds.price is FREE_PRICE and not is_limited(run.limits.cap.tokens)
+    if lowers and limit and not is_unbounded:
+        return _lower_limit(bounds, limit)
     if limit is not None or not run.caps_tokens or is_unbounded:
         limit = bounds.longest_output if limit is None else limit
         return CallPlan(request, body, bounds.amount(limit), bounds.price)
@@ -268,6 +274,22 @@ def _set_limit(bounds: _Bounds) -> CallPlan:
         price=bounds.price,
         altered=(name,),
     )
+
+
+def _lower_limit(bounds: _Bounds, limit: int) -> CallPlan:
+    """Return the plan with the client's own limit lowered to what is left, as far as it may be."""
+    request, body = bounds.request, bounds.request.body
+    least = _MIN_LOWERED_LIMIT
+    if request.thinking_tokens:
+        # Providers reject a limit that leaves nothing beside the thinking.
+        least = max(least, request.thinking_tokens + _MIN_OUTPUT_LIMIT)
+    lowered = min(limit, max(bounds.affordable_limit(bounds.left), least))
+    names = request.limit_names
+    if lowered == limit or bounds.run.limits.untouched or not names:
+        return CallPlan(request, body, bounds.amount(limit), bounds.price)
+    for name in names:
+        body = set_member(body, name, lowered)
+    return CallPlan(request, body, bounds.amount(lowered), bounds.price, altered=names)
 
 
 def _limit_member(bounds: _Bounds) -> str:

@@ -74,7 +74,7 @@ class CallRefused(Exception):
     """Raised for a call that must not be made."""
 
     def __init__(self, reason: RefusalReason, message: str, left: Amount | None = None) -> None:
-        """Take the reason, and for a cap over many runs what it has left."""
+        """Take the reason, and what is left where a lower output limit may be a remedy."""
         super().__init__(message)
         self.reason, self.message = reason, message
         self.left = left

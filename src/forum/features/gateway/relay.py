@@ -31,12 +31,13 @@ from forum.features.gateway import (
 from forum.features.gateway.call_plan import CallPlan, PriceBook, plan_call
 from forum.features.gateway.call_reader import read_call_by_size, read_model
 from forum.features.gateway.composed_body import JSON_TYPE, check_media
+from forum.features.gateway.conversations import ConversationKey, conversation_key
 from forum.features.gateway.relayed_run import CapsChanged, RelayedRun
 from forum.features.gateway.request_reader import ReadRequest
 from forum.features.gateway.reservations import OpenCall
 from forum.ledger.body import BytesContent
 from forum.ledger.kinds import Outcome
-from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount, Clock
+from forum.ledger.ports import NO_LIMIT, Amount, Clock
 from forum.ledger.strand import Attachment
 from forum.limits.admission import MAX_CALL_BYTES, collect_body
 from forum.limits.off_loop import read_by_size, run_by_size
@@ -234,19 +235,20 @@ class Relay:
     async def _begin(
         self, http_exchange: "_Exchange", plan: CallPlan, revision: int
     ) -> tuple[CallPlan, OpenCall]:
-        """Reserve and record a call; with a lower output limit if only a shared cap needs one."""
+        """Reserve and record a call; with a lower output limit if it only fits with one."""
         run, size = http_exchange.run, len(plan.body)
         try:
             bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
             return plan, await run.begin(http_exchange.begin_facts(plan), bodies, revision)
         except refusals.CallRefused as refusal:
-            if refusal.left is None or plan.request.output_limit is not None:
+            if refusal.left is None:
                 raise
-            left = refusal.left
-        altered = plan.altered
-        planned = partial(http_exchange.plan, plan.request, shared_left=left)
-        plan = await run_by_size(size, planned)
-        plan = replace(plan, altered=tuple(dict.fromkeys((*altered, *plan.altered))))
+            planned = partial(http_exchange.plan, plan.request, shared_left=refusal.left)
+            lowered = await run_by_size(size, planned)
+            if lowered.amount == plan.amount:
+                raise
+            altered = dict.fromkeys((*plan.altered, *lowered.altered))
+            plan = replace(lowered, altered=tuple(altered))
         bodies = await run_by_size(size, partial(http_exchange.begin_bodies, plan))
         return plan, await run.begin(http_exchange.begin_facts(plan), bodies, revision)
 
@@ -298,14 +300,18 @@ class _Exchange:
         is_wanted = not self.has_left and not self.run.stop_reason
         return self.first_byte_s is not None and is_wanted and not self.has_answered
 
-    def plan(self, read: ReadRequest, shared_left: Amount = UNLIMITED) -> CallPlan:
-        """Return the plan of a call at the upstream.  Raises `CallRefused`."""
+    def plan(self, read: ReadRequest, shared_left: Amount | None = None) -> CallPlan:
+        """Return the plan of a call at the upstream.  Raises `CallRefused`.
+
+        With `shared_left` it was planned before, and is bounded.
+        """
         address = self.target.address
         why = self.request.keyless if address.url else _NO_ADDRESS
         if why and not address.upstream:
             raise refusals.CallRefused(refusals.RefusalReason.NO_KEY, why)
+        bounded = self.bound_input(read) if shared_left is None else read
         plan = plan_call(
-            self.route, self.target.prepare(read), self.run, self.target.prices, url=address.url,
+            self.route, self.target.prepare(bounded), self.run, self.target.prices, url=address.url,
             free=address.is_free, shared_left=shared_left,
         )  # fmt: skip
         return self.target.mark(plan, read.model)
@@ -354,6 +360,19 @@ class _Exchange:
             self.media_type = request.header(b"content-type")
             return ReadRequest(model="", input_tokens=0, output_limit=None, body=body)
         return await read_call_by_size(self.route, body)
+
+    @property
+    def conversation(self) -> ConversationKey:
+        """Where the conversation of the request is held."""
+        target = self.route.path + sent_parts.encode_query(self.query)
+        upstream_model = f"{self.target.address.url} {self.target.model}"
+        return conversation_key(upstream_model, target, self.headers)
+
+    def bound_input(self, read: ReadRequest) -> ReadRequest:
+        """Return the request with a lower bound of its input, if an earlier call gives one."""
+        if not read.turns or not self.run.caps_tokens:
+            return read
+        return self.run.conversations.bound(self.conversation, read)
 
     def digest(self, read: ReadRequest) -> bytes:
         """Return a digest that is equal for the very same request."""
@@ -462,11 +481,21 @@ class _Exchange:
         finally:
             self.relay.health.end(self.target.address.name, failed=self._has_failed(result))
             facts = self._step_facts(plan, call, result, reader)
+            self._remember_input(plan, result, facts)
             if reader is not None:
                 self.run.counters.tools.update(reader.tools)
             bodies = await run_by_size(result.size, partial(self._reply_bodies, result, reader))
             await self.run.settle(call, facts, bodies)
         return result.is_retryable
+
+    def _remember_input(
+        self, plan: CallPlan, result: _CallResult, facts: report_kinds.ReportStepFacts
+    ) -> None:
+        """Keep what the provider has read, if a whole reply told it: then there is no code."""
+        is_told = result.is_whole and facts.outcome is Outcome.OK and not facts.code
+        if is_told and facts.input_tokens and self.run.caps_tokens:
+            memory = self.run.conversations
+            memory.remember(self.conversation, plan.request, facts.input_tokens)
 
     def _step_facts(
         self,

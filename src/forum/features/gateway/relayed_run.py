@@ -13,6 +13,7 @@ from forum.errors import (
     ForumError,
     SpendingFrozen,
 )
+from forum.features.gateway.conversations import ConversationMemory
 from forum.features.gateway.refusals import CallRefused, RefusalReason
 from forum.features.gateway.reservations import (
     CallsInFlight,
@@ -172,6 +173,7 @@ class RelayedRun:
         self._pending: set[asyncio.Task[Any]] = set()
         self._time_limits: set[asyncio.Timeout] = set()
         self._unrecorded_refusals = 0
+        self.conversations = ConversationMemory()
         self.open_calls = 0
         """Calls that were recorded and not yet settled."""
 
@@ -348,7 +350,7 @@ class RelayedRun:
             f"{format_amount(limit, max(0, left))} of the cap of {whole} "
             f"is left. Set a lower output limit, or raise {how}."
         )
-        return CallRefused(RefusalReason.BUDGET, why)
+        return CallRefused(RefusalReason.BUDGET, why, self._reservations.left)
 
     def settle(
         self, call: OpenCall, facts: ReportStepFacts, bodies: Sequence[Attachment]

@@ -20,6 +20,7 @@ from typing import Any
 
 from forum.features.gateway.composed_body import ComposedBody, compose_body, refuse_body
 from forum.features.gateway.refusals import CallRefused
+from forum.features.gateway.request_turns import RequestTurn, digest_turns, split_turns
 from forum.features.gateway.routes import ApiOperation
 from forum.models.token_bounds import count_normalized_bytes
 from forum.runs.strict_json import MAX_NAME_CHARS, check_names, show_name
@@ -53,7 +54,7 @@ _OPENAI_MEMBERS = _SHARED_MEMBERS | {
 _PRICED_MEMBERS: Mapping[ApiOperation, frozenset[str]] = {
     ApiOperation.CHAT: _OPENAI_MEMBERS | {
         "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs",
-        "max_completion_tokens", "max_tokens", "messages", "min_p", "presence_penalty",
+        "max_completion_tokens", "max_tokens", "messages", "min_p", "n", "presence_penalty",
         "reasoning_effort", "repetition_penalty", "response_format", "seed", "stop", "top_k",
         "verbosity",
     },
@@ -71,12 +72,36 @@ _PRICED_MEMBERS: Mapping[ApiOperation, frozenset[str]] = {
     ),
 }  # fmt: skip
 _HARMLESS_VALUES: Mapping[str, tuple[object, ...]] = {
-    "n": (1,),
     "background": (False,),
     "modalities": (["text"],),
-    "service_tier": ("auto", "default", "standard_only"),
+    # A flexible call costs less than the table says.
+    "service_tier": ("auto", "default", "flex", "standard_only"),
     "speed": ("standard",),
 }
+_TURN_MEMBERS: Mapping[ApiOperation, str] = {
+    ApiOperation.CHAT: "messages",
+    ApiOperation.RESPONSES: "input",
+    ApiOperation.MESSAGES: "messages",
+}
+# Parts and items that are the same input in each later call.  With any other one the provider may
+# add more to a later call than that has bytes: a tool that was deferred, what it has stored.
+_STEADY_PARTS = frozenset(
+    {
+        "image", "image_url", "input_image", "input_text", "output_text", "reasoning_text",
+        "redacted_thinking", "refusal", "summary_text", "text", "thinking", "tool_result",
+        "tool_use",
+    }
+)  # fmt: skip
+_STEADY_ITEMS = frozenset(
+    {
+        "custom_tool_call", "custom_tool_call_output", "function_call", "function_call_output",
+        "local_shell_call", "local_shell_call_output", "message", "reasoning",
+    }
+)  # fmt: skip
+_UNSTEADY_MEMBERS = ("context_management", "thread", "truncation")
+"""Members by which the provider may leave parts of the input out of one call, and not of another.
+"""
+_UNSTEADY_TOOL_MEMBERS = ("defer_loading", "allowed_callers")
 _STORED_MEMBERS = ("previous_response_id", "conversation")
 """Members that add to the input what the provider has stored."""
 _OPTION_MEMBERS = ("thinking", "reasoning", "thread", "prompt_cache_options", "tool_choice")
@@ -205,6 +230,12 @@ class ReadRequest:
     """The request as it is sent, unless a limit is set in it."""
     doubt: str = ""
     """Why the request is refused under a cap; empty if its price is bounded."""
+    limit_names: tuple[str, ...] = ()
+    """The members in which the client set its output limit."""
+    thinking_tokens: int = 0
+    """What the client grants for thinking, below which no output limit may be."""
+    turns: tuple[RequestTurn, ...] = ()
+    """The messages, if the input of a later call with all of them is at least that of this one."""
 
 
 def read_request(operation: ApiOperation, body: bytes) -> ReadRequest:
@@ -247,7 +278,27 @@ def bound_request(operation: ApiOperation, composed: ComposedBody) -> ReadReques
         unpriced=tuple(dict.fromkeys(unpriced)),
         stream_options=_flat_options(request),
         body=composed.data,
+        limit_names=tuple(n for n in _LIMIT_MEMBERS[operation] if request.get(n) is not None),
+        thinking_tokens=_read_thinking(request),
+        turns=() if unpriced else _read_turns(operation, composed, parts),
     )
+
+
+def _read_turns(
+    operation: ApiOperation, composed: ComposedBody, parts: "_PartCounter"
+) -> tuple[RequestTurn, ...]:
+    """Return the messages of a request whose input only grows when messages are added."""
+    name = _TURN_MEMBERS.get(operation)
+    if name is None or not parts.is_steady:
+        return ()
+    raw = split_turns(composed.data, name)
+    if not raw.messages:
+        return ()
+    tokens = []
+    for message, value, more in zip(raw.messages, composed.value[name], parts.marks, strict=True):
+        # With the comma after it.
+        tokens.append(count_text_bytes(ComposedBody(message, value)) + 1 + more)
+    return digest_turns(raw, tokens)
 
 
 def read_loosely(body: bytes) -> ReadRequest:
@@ -311,14 +362,18 @@ def _read_output_limit(operation: ApiOperation, request: Mapping[str, Any]) -> i
     if 0 in limits:
         # Some servers take 0 for no limit at all.
         raise refuse_unbounded("an output limit is 0; set at least 1")
-    thinking = request.get("thinking")
-    if isinstance(thinking, dict) and (budget := read_limit(thinking, "budget_tokens")):
+    if budget := _read_thinking(request):
         # With interleaved thinking its budget may be above the output limit, but never replaces it.
         if not limits:
             raise refuse_unbounded("it has a budget for thinking and no output limit; set both")
         limits.append(budget)
     # Where both limits are set, which one holds is the provider's choice.
     return max(limits, default=None)
+
+
+def _read_thinking(request: Mapping[str, Any]) -> int:
+    thinking = request.get("thinking")
+    return (read_limit(thinking, "budget_tokens") or 0) if isinstance(thinking, dict) else 0
 
 
 def read_limit(request: Mapping[str, Any], name: str) -> int | None:
@@ -423,12 +478,19 @@ class _PartCounter:
         self.unpriced: list[str] = []
         self.long_cache = False
         self.has_references = False
+        self.is_steady = True
+        """Whether a later call with the same messages has at least the same input."""
+        self.marks: list[int] = []
+        """For each message, the tokens of its images and tools beyond its bytes."""
         self._operation = operation
         self._tokens = _IMAGE_TOKENS.get(operation, MAX_IMAGE_TOKENS)
 
     def count(self, request: Mapping[str, Any]) -> None:
         """Count the parts of the request."""
         self._note_cache(request)
+        self.is_steady = not any(request.get(name) for name in _UNSTEADY_MEMBERS) and not any(
+            request.get(name) for name in _STORED_MEMBERS
+        )
         for name in ("tools", "functions"):
             self._count_tools(request.get(name), name)
         match self._operation:
@@ -447,7 +509,14 @@ class _PartCounter:
                 if self.image_tokens:
                     self.unpriced.append("image")  # the system's parts are texts
                 for message in _objects(request.get("messages"), "messages"):
+                    before = self._more_tokens
                     self._count_message(message)
+                    self.marks.append(self._more_tokens - before)
+        self.is_steady = self.is_steady and not self.has_references
+
+    @property
+    def _more_tokens(self) -> int:
+        return self.image_tokens - self.image_bytes + TOOL_OVERHEAD * self.tools
 
     def _check_texts(self, texts: object) -> None:
         """Name an input that has more than texts and numbers of tokens."""
@@ -460,17 +529,24 @@ class _PartCounter:
         if isinstance(items, str):
             return
         for item in _objects(items, name):
-            _check_names(item)
-            kind = item.get("type")
-            if kind not in (None, "message"):
-                self._count_item(kind if isinstance(kind, str) else "untyped", item)
-            elif item.get("role") is not None and item.get("content") is not None:
-                self._count_message(item)
-            else:
-                # An item without a type is a reference to a stored one.
-                self.has_references = True
+            before = self._more_tokens
+            self._count_listed(item)
+            if name == "input":
+                self.marks.append(self._more_tokens - before)
+
+    def _count_listed(self, item: Mapping[str, Any]) -> None:
+        _check_names(item)
+        kind = item.get("type")
+        if kind not in (None, "message"):
+            self._count_item(kind if isinstance(kind, str) else "untyped", item)
+        elif item.get("role") is not None and item.get("content") is not None:
+            self._count_message(item)
+        else:
+            # An item without a type is a reference to a stored one.
+            self.has_references = True
 
     def _count_item(self, kind: str, item: Mapping[str, Any]) -> None:
+        self.is_steady = self.is_steady and kind in _STEADY_ITEMS
         if kind == "reasoning":
             # Without its content the provider looks it up by its id.
             self.has_references |= not item.get("encrypted_content")
@@ -526,6 +602,7 @@ class _PartCounter:
         _check_names(part)
         self._note_cache(part)
         kind = part.get("type")
+        self.is_steady = self.is_steady and str(kind) in _STEADY_PARTS
         if not isinstance(kind, str):
             self.unpriced.append("untyped")
         elif kind in _AUDIO_PARTS:
@@ -548,7 +625,10 @@ class _PartCounter:
 
     def _count_image(self, part: Mapping[str, Any]) -> None:
         self.image_tokens += self._tokens
-        self.image_bytes += _inline_image_bytes(self._operation, part)
+        size = _inline_image_bytes(self._operation, part)
+        # What is elsewhere may be another image the next time.
+        self.is_steady = self.is_steady and size > 0
+        self.image_bytes += size
         self._name_billed(part, _IMAGE_MEMBERS)
         for name in ("image_url", "source"):
             value = part.get(name)
@@ -585,6 +665,7 @@ class _PartCounter:
             self._count_tool(tool, name)
 
     def _count_tool(self, tool: Mapping[str, Any], name: str) -> None:
+        self.is_steady = self.is_steady and not any(map(tool.get, _UNSTEADY_TOOL_MEMBERS))
         kind = tool.get("type")
         if kind == "namespace" and name != kind:
             self._count_tools(tool.get("tools"), kind)
