@@ -286,8 +286,10 @@ def test_a_run_that_is_ended_ends_its_program(
     class Ended(RelayedRun):
         """A run that is ended when its program has begun."""
 
-        async def begin(self, facts: ReportBeginFacts, bodies: Sequence[Attachment]) -> OpenCall:
-            begun = await super().begin(facts, bodies)
+        async def begin(
+            self, facts: ReportBeginFacts, bodies: Sequence[Attachment], revision: int | None = None
+        ) -> OpenCall:
+            begun = await super().begin(facts, bodies, revision)
             self.start(self.end("all spending is frozen", StopReason.BUDGET, "usd"))
             return begun
 
