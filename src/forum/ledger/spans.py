@@ -12,6 +12,7 @@ chain has at most `MAX_CHAIN` lists, so a reader follows a bounded number of ref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from typing import NamedTuple
 
 from forum.errors import Malformed
@@ -45,6 +46,9 @@ class ByteSpan(NamedTuple):
     piece: int
     offset: int
     length: int
+
+
+_length_of = attrgetter("length")
 
 
 class SpanList(NamedTuple):
@@ -245,7 +249,7 @@ def skip_spans(spans: Sequence[ByteSpan], start: int) -> Sequence[ByteSpan]:
     """Return the spans of the bytes from `start` on."""
     if not start:
         return spans
-    starts = list(accumulate((span.length for span in spans), initial=0))
+    starts = list(accumulate(map(_length_of, spans), initial=0))
     return list(cut_spans(spans, starts, start, starts[-1]))
 
 
@@ -264,7 +268,7 @@ def common_beginning(
     count = _count_same(limit, is_same)
     # The rest is mostly short: a body goes on where an earlier one ended.
     is_long = 2 * count < len(second)
-    size = _sum_lengths(second[:count]) if is_long else second_size - _sum_lengths(second[count:])
+    size = sum_lengths(second[:count]) if is_long else second_size - sum_lengths(second[count:])
     if count == limit:
         return size
     mine, other = first[count], second[count]
@@ -273,8 +277,9 @@ def common_beginning(
     return size
 
 
-def _sum_lengths(spans: Iterable[ByteSpan]) -> int:
-    return sum(span.length for span in spans)
+def sum_lengths(spans: Iterable[ByteSpan]) -> int:
+    """Return the number of bytes of some spans."""
+    return sum(map(_length_of, spans))
 
 
 def common_end(first: Sequence[ByteSpan], second: Sequence[ByteSpan]) -> int:

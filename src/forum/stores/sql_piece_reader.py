@@ -15,6 +15,7 @@ from forum.ledger.spans import (
     decode_spans,
     resolve_chain,
     skip_spans,
+    sum_lengths,
 )
 
 _MAX_CACHED_BYTES = 64 << 20
@@ -84,7 +85,7 @@ class PieceReader:
         Only pieces that are needed for it are fetched.  Raises `Malformed`.
         """
         spans = self.resolve(number)
-        if sum(span.length for span in spans) > MAX_LISTED_BYTES:
+        if sum_lengths(spans) > MAX_LISTED_BYTES:
             raise Malformed("spans", f"a body has more than {MAX_LISTED_BYTES} bytes")
         yield from self._read_chunks(skip_spans(spans, start))
 
