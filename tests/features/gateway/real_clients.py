@@ -67,7 +67,8 @@ CLIENTS = {
         ("openai-agents",), "openai_agents.py", 1, does="an agent with OpenAI"
     ),
     "crewai": RealClient(
-        ("crewai[anthropic]",), "crewai_agents.py", 2, does="crews with OpenAI and Anthropic, whose address the program passes on"
+        ("crewai[anthropic]",), "crewai_agents.py", 2,
+        does="crews with OpenAI and Anthropic, whose address the program passes on",
     ),
     "azure-openai": RealClient(
         ("openai",), "azure_openai_sdk.py", 4, does="Azure: deployments, streams, embeddings, v1"
