@@ -66,7 +66,8 @@ def make_provider(folder: Path, calls: int, agents: int) -> Starlette:
     said is written down beside the ledger.
     """
     seen: set[str] = set()
-    said, ends, has_waited = 0, 0, False
+    said = ends = 0
+    has_waited = False
 
     async def answer(request: Request) -> Response:
         nonlocal said, ends, has_waited

@@ -200,7 +200,9 @@ def share_bodies(
             rows[candidate.position, candidate.name] = SharedBodyRow(
                 strand, number, shared.piece, shared.list
             )
-            new = KnownBody(number, candidate.content, shared.spans, shared.depth, candidate.name)
+            new = KnownBody(
+                number, candidate.content, shared.spans, shared.depth, name=candidate.name
+            )
             others = [body for body in bodies if body.number != shared.continued]
             bodies = _keep_newest([new, *others])
         learned[strand] = erasures, bodies

@@ -208,7 +208,8 @@ def test_a_small_request_cannot_be_put_together_to_a_large_one(ledger: Ledger) -
 @given(st.lists(st.tuples(st.integers(0, 30), st.text(max_size=40)), max_size=20))
 def test_what_is_sent_and_what_was_sent_make_the_input(turns: list[tuple[int, str]]) -> None:
     """Whatever an agent keeps of its history; characters are not cut."""
-    sent, known, talk = SentInputs(), dict[str, bytes](), ["ü" * 300]
+    sent, known = SentInputs(), dict[str, bytes]()
+    talk = ["ü" * 300]
     for number, (kept, text) in enumerate(turns):
         talk = [*talk[: kept + 1], text, "é" * 100]
         item = step(f"s{number}", talk)
