@@ -117,7 +117,7 @@ def order(budget: RunBudget | None = None, **members: Any) -> RunRequest:  # noq
     return RunRequest(REQUEST, tasks, policy(**members), budget or RunBudget(usd=100_000))
 
 
-TEAM = {"roles": {Role.SUMMARIZER: "sum"}}
+TEAM: dict[str, Any] = {"roles": {Role.SUMMARIZER: "sum"}}
 
 
 @pytest.fixture
