@@ -1,9 +1,12 @@
 """Connections to a provider: what a server sends is read as the usual transport reads it."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from threading import Thread
+from time import sleep
 
 import httpx2
 import pytest
@@ -228,3 +231,28 @@ def test_an_address_without_a_server_is_no_connection() -> None:
             assert await call(client, server.url) == (0, httpx2.ConnectError)
 
     asyncio.run(check())
+
+
+def test_a_closed_connection_is_seen_by_a_loop_that_is_behind() -> None:
+    """A busy process has not heard of the end yet when it picks a connection for the next call."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for _ in range(3):
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.recv(65_536)
+                accepted.sendall(HEADS["length"])
+
+    async def check() -> None:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with open_client() as client:
+            for _ in range(3):
+                assert (await call(client, url))[:2] == (200, BODY)
+                sleep(0.05)  # noqa: ASYNC251  nothing else runs, as in a busy process
+
+    with listener:
+        thread = Thread(target=serve)
+        thread.start()
+        asyncio.run(check())
+        thread.join()
