@@ -350,6 +350,71 @@ def _ask_for_processes() -> dict[int, tuple[int, int, str]]:
     return found
 
 
+# A control group, which the kernel kills as a whole.
+
+
+def make_control_group(name: str) -> str:
+    """Make a control group within that of this process, and return its folder; "" if none can be.
+
+    It needs version 2 of control groups, Linux 5.14, and a folder that this user may write to.
+    """
+    folder = _own_control_group()
+    if not folder:
+        return ""
+    made = os.path.join(folder, name)  # noqa: PTH118  pathlib is slow to import
+    try:
+        os.mkdir(made)  # noqa: PTH102
+    except OSError:
+        return ""
+    if os.path.exists(f"{made}/cgroup.kill"):  # noqa: PTH110
+        return made
+    remove_control_group(made)
+    return ""
+
+
+def _own_control_group() -> str:
+    try:
+        with open("/proc/self/cgroup") as file:  # noqa: PTH123
+            own = next((line[3:].strip() for line in file if line.startswith("0::")), "")
+        with open("/proc/self/mountinfo") as file:  # noqa: PTH123
+            for line in file:
+                mount, _, source = line.partition(" - ")
+                root, place = mount.split()[3:5]
+                base = root.rstrip("/")
+                if source.startswith("cgroup2 ") and own.startswith(f"{base}/"):
+                    return place + own.removeprefix(base)
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
+def join_control_group(folder: str) -> None:
+    """Move this process into a control group, if that is allowed."""
+    _write_control(folder, "cgroup.procs", "0")
+
+
+def kill_control_group(folder: str) -> None:
+    """Kill all processes of a control group at once, so that none can start another one."""
+    _write_control(folder, "cgroup.kill", "1")
+
+
+def _write_control(folder: str, name: str, text: str) -> None:
+    # Without the group, its members are found one by one.
+    with suppress(OSError), open(f"{folder}/{name}", "w") as file:  # noqa: PTH123
+        file.write(text)
+
+
+def remove_control_group(folder: str) -> None:
+    """Remove a control group whose processes have been killed."""
+    for _ in range(50):
+        try:
+            os.rmdir(folder)  # noqa: PTH106
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return
+            time.sleep(0.01)
+
+
 # Confinement of programs, by bubblewrap.
 
 BUBBLEWRAP = "bwrap"

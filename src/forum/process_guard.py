@@ -2,11 +2,13 @@
 
 This file is a script, which Forum starts between itself and the program:
 
-    python -I -S process_guard.py CONTROL PROGRAM [ARGUMENT...]
+    python -I -S process_guard.py CONTROL GROUP PROGRAM [ARGUMENT...]
 
 CONTROL is the number of a socket, of which Forum has the other end.  Each byte that arrives there
 is the number of a signal for the program; SIGKILL is for the program and all that it started.  The
 end of the stream is the end of Forum, however it ended: then everything is killed at once.
+
+GROUP is the folder of a control group for the program, or empty if this machine gives Forum none.
 
 On Linux this process becomes the parent of every process whose own parent has ended, also of those
 that left their process group and session.  Elsewhere it finds those whose parents are still there,
@@ -43,9 +45,9 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 class ProcessGuard:
     """The program, and the processes that descend from it."""
 
-    def __init__(self, control: int, argv: list[str]) -> None:
+    def __init__(self, control: int, group: str, argv: list[str]) -> None:
         """Start the program."""
-        self._control = control
+        self._control, self._group = control, group
         self._wakeup, writing = os.pipe()
         os.set_blocking(writing, False)
         # So that a call of `select` returns when a child ends.
@@ -70,6 +72,8 @@ class ProcessGuard:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             platform_calls.die_with_parent(me)
+            if self._group:
+                platform_calls.join_control_group(self._group)
             os.close(self._control)
             os.execvp(argv[0], argv)  # noqa: S606  # the user named the program
         except OSError as error:
@@ -96,6 +100,8 @@ class ProcessGuard:
         left = self._descendants()
         self._report(left)
         self._end_politely(left)
+        if self._group:
+            platform_calls.remove_control_group(self._group)
 
     def _pass_signals_on(self) -> bool:
         """Send the signals that have arrived to the program; return False at the end of Forum."""
@@ -144,10 +150,14 @@ class ProcessGuard:
 
     def _end_at_once(self, *_: object) -> None:
         self._kill_all()
+        if self._group:
+            platform_calls.remove_control_group(self._group)
         os._exit(1)
 
     def _kill_all(self) -> None:
         """Kill until nothing is left: a process may start another one while it is killed."""
+        if self._group:
+            platform_calls.kill_control_group(self._group)
         until = time.monotonic() + _KILL_S
         while time.monotonic() < until:
             left = [process for process, _ in self._descendants()]
@@ -171,4 +181,4 @@ class ProcessGuard:
 
 
 if __name__ == "__main__":
-    ProcessGuard(int(sys.argv[1]), sys.argv[2:]).run()
+    ProcessGuard(int(sys.argv[1]), sys.argv[2], sys.argv[3:]).run()

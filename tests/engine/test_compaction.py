@@ -240,7 +240,7 @@ def test_compaction_survives_a_crash_at_every_commit_around_it(
 def test_a_real_model_summarizes_within_its_context(small: Office, smollm2: str) -> None:
     """Its server refuses prompts that are too long, and counts tokens as the model does."""
     real = Chat(smollm2, "smollm2-135m", context_tokens=2048, max_tokens=96)
-    request = order(**TEAM)
+    request = order(None, **TEAM)
     agents = {**request.policy.agents, "sum": real}
     request = replace(request, policy=msgspec.structs.replace(request.policy, agents=agents))
     run = small.do(request)

@@ -223,6 +223,36 @@ def test_a_killed_guard_takes_the_program_along(
         assert wait_for_end(pids) == []
 
 
+HIDING = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", "60"], {})
+    os._exit(0)
+os.wait()
+open(sys.argv[1], "w").write(str(os.getppid()))
+"""
+
+
+def test_the_control_group_of_a_run_is_killed_and_removed(tmp_path: Path) -> None:
+    """A program in it that hides from everything else ends with it, where there are such groups."""
+    folder = platform_calls.make_control_group(f"forum-test-{os.getpid()}")
+    if not folder:
+        assert platform_calls.make_control_group("forum-test") == "", "this machine has none"
+        return
+    join = f"import sys; sys.path.append({str(Path(platform_calls.__file__).parent)!r})\n"
+    join += f"import platform_calls; platform_calls.join_control_group({folder!r})\n"
+    subprocess.run([sys.executable, "-c", join + HIDING, str(tmp_path / "told")], check=True)
+    members = (Path(folder) / "cgroup.procs").read_text().split()
+
+    assert len(members) == 1
+    platform_calls.kill_control_group(folder)
+    platform_calls.remove_control_group(folder)
+    assert not Path(folder).exists()
+    assert not is_running(int(members[0]))
+
+
 def _guard_of(forum: int) -> int:
     for folder in Path("/proc").iterdir():
         with suppress(OSError, ValueError):

@@ -17,7 +17,13 @@ from typing import Self
 import msgspec
 
 from forum import process_guard
-from forum.platform_calls import adopt_orphans, list_descendants
+from forum.platform_calls import (
+    adopt_orphans,
+    kill_control_group,
+    list_descendants,
+    make_control_group,
+    remove_control_group,
+)
 
 _MAX_REPORT_BYTES = 1 << 16
 _RUN_VARIABLE = "FORUM_RUN"
@@ -41,20 +47,30 @@ class ProgramTree:
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
     _run: str
+    _group: str
+    """The folder of the program's control group, if there is one."""
 
     @classmethod
     async def start(cls, argv: Sequence[str], environment: Mapping[str, str]) -> Self:
         """Start a program with the streams of this process."""
         # If the guard is killed, this process inherits what it has guarded.
         adopt_orphans()
+        run = environment.get(_RUN_VARIABLE, "")
+        group = make_control_group(f"forum-run-{run}")
         ours, theirs = socketpair()
+        number = theirs.fileno()
+        command = (sys.executable, "-I", "-S", process_guard.__file__, str(number), group, *argv)
         with theirs:
-            guard = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", process_guard.__file__, str(theirs.fileno()), *argv,
-                env=environment, pass_fds=(theirs.fileno(),),
-            )  # fmt: skip
+            try:
+                guard = await asyncio.create_subprocess_exec(
+                    *command, env=environment, pass_fds=(number,)
+                )
+            except OSError:
+                ours.close()
+                remove_control_group(group)
+                raise
         reader, writer = await asyncio.open_connection(sock=ours, limit=_MAX_REPORT_BYTES)
-        return cls(guard, reader, writer, environment.get(_RUN_VARIABLE, ""))
+        return cls(guard, reader, writer, run, group)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the program; SIGKILL, to all that it started too."""
@@ -74,6 +90,9 @@ class ProgramTree:
         """Wait until everything has ended that the program started."""
         await self._guard.wait()
         self._writer.close()
+        if self._group:
+            kill_control_group(self._group)
+            remove_control_group(self._group)
         for process in self._orphans():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
