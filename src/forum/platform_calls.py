@@ -316,6 +316,13 @@ def list_descendants(ancestor: int, *, group: int = 0) -> list[tuple[int, str]]:
     return [(process, found[process][2]) for process in sorted(family & found.keys() - {ancestor})]
 
 
+def has_variable(process: int, variable: str) -> bool:
+    """Return whether a process was started with a variable, given as NAME=VALUE."""
+    with suppress(OSError), open(f"{_PROCESSES}/{process}/environ", "rb") as file:  # noqa: PTH123
+        return variable.encode() in file.read().split(b"\0")
+    return False
+
+
 def _read_processes() -> dict[int, tuple[int, int, str]]:
     """Return parent, process group and name of each process that has not ended."""
     if not os.path.isdir(f"{_PROCESSES}/self"):  # noqa: PTH112  pathlib is slow to import

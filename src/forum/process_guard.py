@@ -55,20 +55,22 @@ class ProcessGuard:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         platform_calls.adopt_orphans()
         self._status: int | None = None
-        self._program = self._start(argv)
-        # Ctrl-C is for the program: a group of its own, in the same session, so that the groups
-        # that the program makes are not orphaned.
+        # Ctrl-C is for the program, and `kill -9` of the job is survived: a group of its own, in
+        # the same session, so that the groups that the program makes are not orphaned.
+        job = os.getpgrp()
         os.setpgid(0, 0)
+        self._program = self._start(argv, job)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._end_at_once)
         self._release_streams()
 
-    def _start(self, argv: list[str]) -> int:
+    def _start(self, argv: list[str], job: int) -> int:
         me = os.getpid()
         program = os.fork()
         if program:
             return program
         try:
+            os.setpgid(0, job)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             platform_calls.die_with_parent(me)
@@ -105,7 +107,7 @@ class ProcessGuard:
 
     def _pass_signals_on(self) -> bool:
         """Send the signals that have arrived to the program; return False at the end of Forum."""
-        numbers = os.read(self._control, 100)
+        numbers = self._read_control()
         for number in numbers:
             if number == signal.SIGKILL:
                 # All of them together: each one may have had others start again what has ended.
@@ -113,6 +115,13 @@ class ProcessGuard:
             elif self._status is None:
                 self._signal(self._program, number)
         return bool(numbers)
+
+    def _read_control(self) -> bytes:
+        """Return the signals that have arrived; nothing at the end of Forum."""
+        try:
+            return os.read(self._control, 100)
+        except OSError:  # Forum has ended without reading what it was told
+            return b""
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
@@ -143,7 +152,7 @@ class ProcessGuard:
             if not self._descendants():
                 return
             ready, _, _ = select.select([self._control], [], [], _POLL_INTERVAL_S)
-            numbers = os.read(self._control, 100) if ready else b"."
+            numbers = self._read_control() if ready else b"."
             if not numbers or signal.SIGKILL in numbers:
                 break  # Forum has ended, or is not to wait
         self._kill_all()

@@ -19,6 +19,7 @@ import msgspec
 from forum import process_guard
 from forum.platform_calls import (
     adopt_orphans,
+    has_variable,
     kill_control_group,
     list_descendants,
     make_control_group,
@@ -101,15 +102,6 @@ class ProgramTree:
         """Return what is left of a program whose guard was killed, as its environment tells."""
         if not self._guard.returncode:
             return []
-        marker = f"{_RUN_VARIABLE}={self._run}".encode()
-        return [
-            process
-            for process, _ in list_descendants(os.getpid())
-            if _has_variable(process, marker)
-        ]
-
-
-def _has_variable(process: int, marker: bytes) -> bool:
-    with suppress(OSError), open(f"/proc/{process}/environ", "rb") as file:  # noqa: PTH123
-        return marker in file.read().split(b"\0")
-    return False
+        marker = f"{_RUN_VARIABLE}={self._run}"
+        found = (process for process, _ in list_descendants(os.getpid()))
+        return [process for process in found if has_variable(process, marker)]
