@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +105,18 @@ def test_a_member_that_stands_twice_counts_as_in_the_whole() -> None:
         read = decode_request(request, ChatRole.USER, decode_request(first, ChatRole.USER), 42)
         assert read.body == decode_body(request, ChatRole.USER)
     assert decode_request(first, ChatRole.USER).ends is not None
+
+
+@pytest.mark.parametrize("name", ["messages", "mess\\u0061ges", "contents", "model"])
+def test_a_second_list_of_the_same_bytes_brings_nothing_back(name: str) -> None:
+    """Nor does one that would look the same if what was read before stood in it."""
+    first = b'{"messages":["a","c"]}'
+    second = b'{"messages":["a","b"],"%s":[null,"b"]}' % name.encode()
+    read = decode_request(first, ChatRole.USER)
+    kept = common_prefix(first, second)
+    assert decode_request(second, ChatRole.USER, read, kept).body == decode_body(
+        second, ChatRole.USER
+    )
 
 
 def user(text: object) -> ChatMessage:

@@ -184,6 +184,24 @@ def test_an_agent_goes_on_after_many_calls_of_others(shares: bool) -> None:  # n
     assert (shown_texts([last]), last.repeated, last.follows) == (["end"], 1, 0)
 
 
+@pytest.mark.parametrize(("texts", "size"), [(5100, 1), (30, 50_000), (1, 1_200_000)])
+def test_a_history_too_long_to_show_was_not_rewritten(texts: int, size: int) -> None:
+    """What is left out of a page is stated once, and every page says the same of what follows."""
+    run = FakeRun(shares=True)
+    history: Said = [{"role": "user", "content": f"{n} {'x' * size}"} for n in range(texts)]
+    for n in range(3):
+        run.call({"messages": history}, NOTHING)
+        history = [*history, {"role": "user", "content": f"new {n}"}]
+    exchanges = read_all(run)
+    assert "characters are left out here" in exchanges[0].request[-1].note
+    assert sum(message.size for message in exchanges[0].request) < 1 << 21
+    assert [(r.repeated, r.dropped, len(r.request)) for r in exchanges[1:]] == [
+        (texts, 0, 1),
+        (texts + 1, 0, 1),
+    ]
+    assert all(read_all(run, start) == exchanges[start:] for start in range(3))
+
+
 def test_a_rewritten_history_is_marked() -> None:
     """A summary, and another system prompt; not where another agent begins."""
     run = FakeRun(shares=True)

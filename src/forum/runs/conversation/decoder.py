@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from forum.runs.conversation.json_values import (
     MAX_CUT_BYTES,
     UNREADABLE,
@@ -39,6 +41,7 @@ MAX_TEXT_CHARS = 1 << 20
 MAX_MESSAGES = 5_000
 MAX_VALUES = 50_000
 """How many messages and parts of one body are read, also empty ones."""
+_NO_LIMIT = 1 << 62
 _MAX_DEPTH = 20
 
 _ROLES = {
@@ -108,17 +111,16 @@ def decode_exchange(
     )
 
 
-def decode_body(body: bytes, role: ChatRole) -> DecodedBody:
+def decode_body(body: bytes, role: ChatRole, *, is_limited: bool = True) -> DecodedBody:
     """Return what a body says; a message without a role has this one.  Never raises."""
     if not body.strip():
         return DecodedBody()
     value, note = _parse(body)
+    reader = MessageReader(is_limited=is_limited)
     if value is None:
         text = body.decode(errors="replace")
-        reader = MessageReader()
         reader.add_message(role if not note else ChatRole.RAW, text, note)
         return DecodedBody(tuple(reader.messages))
-    reader = MessageReader()
     reader.read(value, role, 0)
     messages = reader.finish()
     if note:
@@ -198,31 +200,74 @@ class OpenMessage:
         return None if message == ChatMessage(self.role) else message
 
 
+def limit_messages(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """Return as many messages as may be shown at once, and say how much is left out.
+
+    What an earlier request has does not count, so the limit is no part of decoding a request.
+    """
+    kept: list[ChatMessage] = []
+    left, values_left, cut = MAX_TEXT_CHARS, MAX_VALUES, 0
+    for message in messages:
+        shown = message
+        if len(kept) >= MAX_MESSAGES or values_left <= 0:
+            shown = ChatMessage(message.role)
+        elif message.size > left or message.parts > values_left:
+            shown = _shorten(message, left, values_left)
+        cut += message.size - shown.size
+        left -= shown.size
+        values_left -= 1 + shown.parts
+        if shown is message or shown != ChatMessage(message.role):
+            kept.append(shown)
+    return (*kept, _cut_note(cut)) if cut else tuple(kept)
+
+
+def _shorten(message: ChatMessage, chars: int, parts: int) -> ChatMessage:
+    """Return a message with at most so many characters, and so many parts of a kind."""
+
+    def keep(text: str) -> str:
+        nonlocal chars
+        kept = text[:chars]
+        chars -= len(kept)
+        return kept
+
+    return ChatMessage(
+        message.role,
+        keep(message.text),
+        keep(message.reasoning),
+        tuple(replace(call, arguments=keep(call.arguments)) for call in message.calls[:parts]),
+        tuple(replace(result, text=keep(result.text)) for result in message.results[:parts]),
+        message.attachments[:parts],
+        keep(message.note),
+    )
+
+
+def _cut_note(count: int) -> ChatMessage:
+    note = f"{count:,} characters are left out here; the recorded body has them"
+    return ChatMessage(ChatRole.RAW, note=note)
+
+
 class MessageReader:
     """Reads messages out of a decoded value, up to a number of characters."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_limited: bool = True) -> None:
         self.messages: list[ChatMessage] = []
         self.open: OpenMessage | None = None
         """The message that is being read."""
-        self._before = 0
-        """How many messages an earlier body had, which do not count."""
-        self._left = MAX_TEXT_CHARS
-        self._values_left = MAX_VALUES
+        self._most = MAX_MESSAGES if is_limited else _NO_LIMIT
+        self._left = MAX_TEXT_CHARS if is_limited else _NO_LIMIT
+        self._values_left = MAX_VALUES if is_limited else _NO_LIMIT
         self._cut = 0
 
     def resume(self, messages: Sequence[ChatMessage], unfinished: OpenMessage | None) -> None:
         """Go on where an earlier body of the same beginning was read up to."""
         self.messages += messages
-        self._before = len(messages)
         self.open = unfinished and unfinished.copy()
 
     def finish(self) -> list[ChatMessage]:
         """Return the messages."""
         self.end_message()
         if self._cut:
-            note = f"{self._cut:,} characters are left out here; the recorded body has them"
-            self.messages.append(ChatMessage(ChatRole.RAW, note=note))
+            self.messages.append(_cut_note(self._cut))
         return self.messages
 
     def add_message(self, role: ChatRole, text: str, note: str = "") -> None:
@@ -235,15 +280,13 @@ class MessageReader:
     def read(self, value: object, role: ChatRole, depth: int) -> None:
         """Read a value: a request, a reply, a list of messages, a message, or a part of one."""
         self._values_left -= 1
-        count = len(self.messages) - self._before
-        is_full = count >= MAX_MESSAGES or self._values_left < 0
-        if depth > _MAX_DEPTH or is_full:
+        if len(self.messages) >= self._most or self._values_left < 0:
             self._cut += len(encode_json(value))
         elif isinstance(value, str):
             self._message(role).texts.append(self._keep(value))
-        elif isinstance(value, list):
+        elif isinstance(value, list) and depth <= _MAX_DEPTH:
             self._read_list(value, role, depth + 1)
-        elif isinstance(value, dict):
+        elif isinstance(value, dict) and depth <= _MAX_DEPTH:
             self._read_object(value, role, depth + 1)
         elif value is not None:
             self._message(role).texts.append(self._keep(encode_json(value)))
@@ -434,7 +477,8 @@ class MessageReader:
         if not _has_parts(value):
             return self._keep(encode_json(value))
         inner = MessageReader()
-        inner._left, inner._values_left = self._left, self._values_left
+        inner._most, inner._left = self._most, self._left
+        inner._values_left = self._values_left
         inner.read(value, ChatRole.TOOL, depth + 1)
         self._values_left = inner._values_left
         self._cut += inner._cut

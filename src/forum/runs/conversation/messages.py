@@ -72,6 +72,11 @@ class ChatMessage(Struct, frozen=True):
         texts += [result.text for result in self.results]
         return sum(map(len, texts))
 
+    @property
+    def parts(self) -> int:
+        """The number of its calls, results and attachments."""
+        return len(self.calls) + len(self.results) + len(self.attachments)
+
 
 class ExchangeUsage(Struct, frozen=True):
     """The tokens of a call, as its reply states them."""

@@ -1,8 +1,8 @@
 """Decode the requests of a conversation one after the other, and only what is new in each.
 
 A request mostly begins with the bytes of an earlier one.  `decode_request` goes on behind the last
-message that lies in these bytes.  It returns what `decode_body` returns for the whole body, apart
-from limits: those count for what is read anew.
+message that lies in these bytes.  It returns what `decode_body` returns for the whole body without
+limits: what may be shown at once is decided when it is known what is new.
 """
 
 import re
@@ -29,6 +29,7 @@ _REPLY_MEMBERS = frozenset({"error", "object", "choices", "candidates", "output"
 _BEGINNING = re.compile(rb"[ \t\r\n]*+([{\[])")
 _KEY = re.compile(rb'[ \t\r\n,]*+"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+', re.DOTALL)
 _BETWEEN = re.compile(rb"[ \t\r\n,]*+")
+_END = re.compile(rb"[ \t\r\n]*+\}")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -86,7 +87,7 @@ def decode_request(
             return _read_list(found, content, role, before)
     found = _find_list(content)
     if found is None or not found.elements or isinstance(found.elements[0], int):
-        return DecodedRequest(decode_body(content, role))
+        return DecodedRequest(decode_body(content, role, is_limited=False))
     return _read_list(found, content, role, _ListEnds(found.start, [], [], [], ()))
 
 
@@ -130,22 +131,26 @@ def _name_list(value: dict[str, Any]) -> str:
 
 
 def _find_member(document: bytes, at: int, raws: dict[str, msgspec.Raw], wanted: str) -> int | None:
-    """Return the place of the first byte in a list; None if a name stands twice before it."""
+    """Return the place of the first byte in a list; None if any name stands twice.
+
+    Then the members that are known, each once, do not reach the end of the document.
+    """
+    start = None
     for name, raw in raws.items():
         key = _KEY.match(document, at)
         if key is None or not document.startswith(bytes(raw), key.end()):
             return None
         if name == wanted:
-            return key.end() + 1
+            start = key.end() + 1
         at = key.end() + len(raw)
-    return None
+    return start if _END.match(document, at) else None
 
 
 def _read_list(
     found: _FoundList, content: bytes, role: ChatRole, before: _ListEnds
 ) -> DecodedRequest:
     """Return a request, read on behind the elements that an earlier one has too."""
-    reader = MessageReader()
+    reader = MessageReader(is_limited=False)
     members = as_object(found.value)
     depth = 2 if members else 1
     reader.read_system(members, depth - 1)

@@ -17,7 +17,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.log import LocatedEntry, read_stored
 from forum.ledger.spans import ByteSpan, common_beginning, common_end, common_prefix
 from forum.runs import kinds
-from forum.runs.conversation.decoder import decode_body, decode_exchange
+from forum.runs.conversation.decoder import decode_body, decode_exchange, limit_messages
 from forum.runs.conversation.histories import History, Repetition, compare_histories
 from forum.runs.conversation.messages import (
     ChatMessage,
@@ -201,7 +201,8 @@ class _ExchangeReader:
         self._requests[sizes.number] = mine._replace(history=history)
         model = reply.model or mine.decoded.body.model
         whole = replace(reply, request=history.request, model=model)
-        return self._leave_out_repeated(whole, earlier)
+        new = self._leave_out_repeated(whole, earlier)
+        return replace(new, request=limit_messages(new.request))
 
     def _load(self, known: _Sizes) -> None:
         """Read a request of a step before the start, to compare the next ones with it."""
@@ -276,6 +277,8 @@ class _ExchangeReader:
         message = model_exchange.request[0]
         best, follows = 0, None
         for known in earlier:
+            if known.number not in self._requests:
+                continue
             request = self._requests[known.number].history.request
             if len(request) == 1 and request[0].role is message.role:
                 length = _common_chars(message.text, request[0].text)
