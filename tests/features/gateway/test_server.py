@@ -321,3 +321,26 @@ def test_tenants_call_with_their_own_keys_or_not_at_all(tmp_path: Path) -> None:
     for name in ("own", "research"):
         assert runs[name] == [replies[name].headers["forum-run"]]
     assert runs["sales"] == []
+
+
+def test_a_key_of_forum_reaches_no_provider_whatever_else_the_client_shows(tmp_path: Path) -> None:
+    """A server of models without a key gets what its clients show, but for the key of Forum's.
+
+    That is the one by which they were let in, in whatever order the headers are.
+    """
+    terminal, provider = Terminal(tmp_path), LocalProvider(tmp_path / "provider.log")
+    assert terminal.call("init").exit_code == 0
+    secret = terminal.ask("keys", "create", "--name", "agent", "--scope", "report")["secret"]
+    bearer, own = {"authorization": f"Bearer {secret}"}, {"x-api-key": "sk-of-the-client"}
+    with serve_here(provider) as (url, _):
+        settings = f'[gateway]\nopenai_url = "{url}/v1"\nfree_loopback = true\n'
+        (terminal.folder / "forum.toml").write_text(settings)
+        with serve(terminal, url, variables={}) as root:
+            shown = ({**own, **bearer}, {**bearer, **own}, {"x-goog-api-key": secret})
+            replies = [chat(root, f"{secret} {n}", **each) for n, each in enumerate(shown)]
+    assert [reply.status_code for reply in replies] == [200] * 3
+    headers = [call["headers"] for call in provider.requests if call["path"].endswith("s")]
+    assert len(headers) == 3
+    assert secret not in str(headers)
+    stored = b"".join(path.read_bytes() for path in terminal.state.rglob("*") if path.is_file())
+    assert secret.encode() not in stored

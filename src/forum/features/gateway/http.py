@@ -30,14 +30,13 @@ from forum.features.gateway.relay import GatewayRequest, Relay, refuse_upgrade, 
 from forum.features.gateway.relayed_run import RelayedRun, RunLimits
 from forum.features.gateway.reservations import CallsInFlight
 from forum.features.gateway.routes import ApiProvider
-from forum.features.gateway.sent_parts import bare_credential, find_credentials
 from forum.features.gateway.settings import GatewaySettings, read_gateway_settings
 from forum.ledger.kinds import Outcome, Scope
 from forum.limits.admission import MAX_CALL_BYTES
 from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts
 from forum.runs.reported_run import close_reported_run
 from forum.surfaces.http.admission import replay_body
-from forum.surfaces.http.auth import Authenticator, ServerConfig
+from forum.surfaces.http.auth import Authenticator, ServerConfig, bearer_token
 from forum.surfaces.http.endpoints import Endpoint, LateResponse, RequestContext
 from forum.surfaces.http.extensions import ServerExtension
 from forum.surfaces.http.problems import ProblemType, problem_from_exception
@@ -262,8 +261,8 @@ class _RelayedResponse(LateResponse):
             await send(message)
 
         path = bytes(scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        shown = find_credentials(self._provider, scope["headers"], b"")
-        key = bare_credential(shown[0][1]) if shown else b""
+        # The very key by which the client was let in, whatever else it shows.
+        key = (bearer_token(self._context.request) or "").encode("latin-1")
         request = GatewayRequest(
             scope=scope,
             receive=replay_body(self._context.raw, receive),

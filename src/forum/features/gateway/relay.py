@@ -95,9 +95,9 @@ class GatewayRequest:
         )
 
     def hide_credential(self, content: bytes) -> bytes:
-        """Return content without the client's own credential, which a provider may echo."""
-        for _, value in self.credentials:
-            secret = sent_parts.bare_credential(value)
+        """Return content without the client's own credentials, which a provider may echo."""
+        shown = (sent_parts.bare_credential(value) for _, value in self.credentials)
+        for secret in (self.token, *shown):
             if len(secret) >= _MIN_CREDENTIAL_BYTES:
                 content = content.replace(secret, _HIDDEN)
         return content
