@@ -165,7 +165,7 @@ def _print(bill: rules.Bill, result: rules.Reconciliation) -> None:
         ("on both sides, with other sums", result.differing),
     ):  # fmt: skip
         if differences:
-            echo(f"\n{pluralize(len(differences), 'row')} {title}")
+            echo("", f"{pluralize(len(differences), 'row')} {title}")
         for each in differences[:_SHOWN]:
             sides = " and ".join(
                 f"{name} {usage.requests} calls, {usage.input_tokens} + {usage.output_tokens} "

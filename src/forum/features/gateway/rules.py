@@ -2,13 +2,14 @@
 
 A row of a bill stands for one call, or for all calls of a model in a time.  Rows of single calls
 are paired with recorded calls of the same model and the same tokens, near each other in time; what
-remains is missing on the other side.  Rows of times are compared by their sums.
+remains is missing on the other side, and what a pair costs is compared.  Rows of times are compared
+by their sums.
 """
 
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
@@ -29,6 +30,8 @@ _OUTPUTS = ("output_tokens", "completion_tokens", "usage_output_tokens")
 _REQUESTS = ("requests", "num_model_requests")
 _COSTS = ("cost_usd", "usd")
 _AMOUNT = re.compile(r"\$?[0-9]{1,12}(\.[0-9]{1,18})?", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,11}", re.ASCII)
+_COUNT = re.compile(r"[0-9]{1,15}", re.ASCII)
 _VERSION = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
@@ -125,7 +128,10 @@ class Reconciliation(Struct, frozen=True):
 
 
 def read_bill(lines: Iterable[str]) -> Bill:
-    """Read the CSV of a provider's usage.  Raises `ValueError`, which names the line."""
+    """Read the CSV of a provider's usage.  Raises `ValueError`, which names the line.
+
+    A file without a row says nothing, so that nothing can agree with it.
+    """
     reader = csv.DictReader(lines, strict=True)
     try:
         columns = _Columns.find(reader.fieldnames or ())
@@ -137,13 +143,15 @@ def read_bill(lines: Iterable[str]) -> Bill:
                 raise ValueError(f"line {reader.line_num}: {error}") from None
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num}: {error}") from None
+    if not rows:
+        raise ValueError("the file has no row, so there is nothing to compare")
     return Bill(tuple(rows), bool(columns.requests), bool(columns.cost))
 
 
 def reconcile(bill: Bill, calls: Sequence[RecordedCall]) -> Reconciliation:
     """Return how a bill differs from the calls in its time."""
     lone = [row for row in bill.rows if row.is_call]
-    rows_left, unpaired = _pair_calls(lone, calls)
+    pairs, rows_left, unpaired = _pair_calls(lone, calls)
     # Of calls near the ends of the time, some have a partner; the others are none of this bill.
     calls_left = [call for call in unpaired if bill.begin <= call.began < bill.end]
     paired = _sum(call.usage for call in calls).minus(_sum(call.usage for call in unpaired))
@@ -158,7 +166,7 @@ def reconcile(bill: Bill, calls: Sequence[RecordedCall]) -> Reconciliation:
         else:
             moment = UsageRow(call.began, call.began, call.model, Usage())
             not_billed.append(_difference_of(moment, call.usage, (call.run,)))
-    differing = []
+    differing = list(_find_other_costs(bill, pairs))
     for bucket, held in by_bucket.items():
         recorded = _sum(call.usage for call in held)
         runs = tuple(dict.fromkeys(call.run for call in held))
@@ -174,6 +182,28 @@ def reconcile(bill: Bill, calls: Sequence[RecordedCall]) -> Reconciliation:
         not_billed=tuple(not_billed),
         differing=tuple(differing),
     )
+
+
+def _find_other_costs(
+    bill: Bill, pairs: Iterable[tuple[UsageRow, RecordedCall]]
+) -> Iterator[UsageDifference]:
+    """Yield the pairs that cost something else; of pairs with equal tokens, their sums.
+
+    Which of some equal calls a row stands for is not known, and some may have been cheaper.
+    """
+    alike: dict[tuple[str, int, int], list[tuple[UsageRow, RecordedCall]]] = defaultdict(list)
+    for row, call in pairs:
+        alike[row.model, row.usage.input_tokens, row.usage.output_tokens].append((row, call))
+    for some in alike.values():
+        rows, calls = [row for row, _ in some], [call for _, call in some]
+        whole = UsageRow(
+            rows[0].begin, rows[-1].end, rows[0].model, _sum(row.usage for row in rows),
+            sum(row.slack for row in rows),
+        )  # fmt: skip
+        recorded = _sum(call.usage for call in calls)
+        if _differs(bill, whole, recorded):
+            runs = tuple(dict.fromkeys(call.run for call in calls))
+            yield _difference_of(whole, recorded, runs)
 
 
 def _difference_of(row: UsageRow, recorded: Usage, runs: tuple[str, ...] = ()) -> UsageDifference:
@@ -194,8 +224,8 @@ def model_of(name: str) -> str:
 
 def _pair_calls(
     rows: Iterable[UsageRow], calls: Iterable[RecordedCall]
-) -> tuple[list[UsageRow], list[RecordedCall]]:
-    """Return the rows and the calls that have no partner; as many as possible have one."""
+) -> tuple[list[tuple[UsageRow, RecordedCall]], list[UsageRow], list[RecordedCall]]:
+    """Return the pairs, and the rows and calls without a partner; as many as possible have one."""
     alike: dict[tuple[str, int, int], tuple[list[UsageRow], list[RecordedCall]]]
     alike = defaultdict(lambda: ([], []))
     for row in sorted(rows, key=lambda row: row.begin):
@@ -203,7 +233,7 @@ def _pair_calls(
     for call in sorted(calls, key=lambda call: call.began):
         key = (model_of(call.model), call.usage.input_tokens, call.usage.output_tokens)
         alike[key][1].append(call)
-    rows_left, calls_left = [], []
+    pairs, rows_left, calls_left = [], [], []
     for some_rows, some_calls in alike.values():
         # Both in the order of time: the earlier of two that are too far apart has no partner.
         while some_rows and some_calls:
@@ -213,12 +243,12 @@ def _pair_calls(
             elif shift < -MAX_SHIFT_US:
                 calls_left.append(some_calls.pop())
             else:
-                some_rows.pop()
-                some_calls.pop()
+                pairs.append((some_rows.pop(), some_calls.pop()))
         rows_left += some_rows
         calls_left += some_calls
     by_begin = sorted(rows_left, key=lambda row: row.begin)
-    return by_begin, sorted(calls_left, key=lambda call: call.began)
+    pairs.sort(key=lambda pair: (pair[0].begin, pair[1].began))
+    return pairs, by_begin, sorted(calls_left, key=lambda call: call.began)
 
 
 def _add_up(rows: Iterable[UsageRow]) -> list[UsageRow]:
@@ -266,6 +296,8 @@ class _Columns(Struct, frozen=True):
     def find(cls, names: Sequence[str]) -> "_Columns":
         """Find the columns by their names.  Raises `ValueError` if one is missing."""
         by_name = {name.strip().lower(): name for name in names}
+        if len(by_name) != len(names):
+            raise ValueError("two columns have one name")
 
         def find_one(wanted: Sequence[str]) -> str:
             return next((by_name[name] for name in wanted if name in by_name), "")
@@ -324,7 +356,7 @@ def _cell(cells: Mapping[str, str], name: str) -> str:
 
 def _read_time(text: str) -> tuple[int, int]:
     """Return a time in microseconds, and how long it lasts: a date is a day."""
-    if text.isascii() and text.isdigit():
+    if _SECONDS.fullmatch(text):
         return int(text) * 10**6, 0
     try:
         if len(text) == len("2026-11-16"):
@@ -341,7 +373,7 @@ def _micros(moment: datetime) -> int:
 
 
 def _read_count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not _COUNT.fullmatch(text):
         raise ValueError(f"{text!r} is no number of tokens or calls")
     return int(text)
 
