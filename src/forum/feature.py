@@ -68,6 +68,8 @@ class Feature(NamedTuple):
     """The sections of the project file that it declares: the name, and the struct."""
     server: str = ""
     """What it adds to a server: of its configuration, a `ServerExtension` or None."""
+    serves_alone: bool = False
+    """Whether a server may have what it adds and nothing else: `forum serve --only NAME`."""
     verifier: str = ""
     """What verifies the tokens of clients: of settings with its section, a `TokenVerifier`."""
     worker: str = ""

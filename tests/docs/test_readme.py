@@ -17,8 +17,8 @@ from tests.surfaces.terminal import FORUM, Terminal
 
 Pasted = subprocess.CompletedProcess[str]
 
-PORT = "8808"
-"""The port that pages serve at; it is exchanged for a free one."""
+PORTS = ("8808", "8809")
+"""The ports that pages serve at; they are exchanged for free ones."""
 _SEPARATOR = "\x1e"
 _COMMAND = re.compile(r"\bforum ([a-z]+(?: [a-z]+)?)")
 # What differs from run to run: ids, times, durations, and how many entries a bundle has: it holds
@@ -68,18 +68,18 @@ def paste_into(
     forked: Path | None = None,
 ) -> Pasted:
     """Save the files of a page in a folder, and type its commands there."""
+    # Pages are typed side by side, by tests and by whoever else uses this machine.
+    ports = {port: str(free_port()) for port in PORTS}
     for name, text in saved(page).items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(_replace_all(text, ports))
     # What a page starts in the background must not outlive it, whichever command fails.
     script = ["exec 2>&1", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"]
-    # Pages are typed side by side, by tests and by whoever else uses this machine.
-    port = str(free_port())
     for line in commands(page, section):
         script.append(f"echo -n {_SEPARATOR}")
         if forked:
             first = [] if (page, line) in new_lines() else [str(forked.parent)]
             script.append(f"PATH={shlex.quote(':'.join([*first, environment['PATH']]))}")
-        script.append(line.replace(PORT, port))
+        script.append(_replace_all(line, ports))
     return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", "\n".join(script)],
         cwd=folder,
@@ -88,6 +88,12 @@ def paste_into(
         text=True,
         check=False,
     )
+
+
+def _replace_all(text: str, values: Mapping[str, str]) -> str:
+    for old, new in values.items():
+        text = text.replace(old, new)
+    return text
 
 
 @pytest.mark.slow
@@ -132,3 +138,13 @@ def test_a_real_client_is_capped_as_the_guides_say(page: str, calls: int, tmp_pa
 
     assert pasted.returncode == 0, pasted.stdout
     assert f"{calls} call" in pasted.stdout
+
+
+@pytest.mark.slow
+def test_the_guide_for_users_of_litellm_works(tmp_path: Path) -> None:
+    """Two teams, their caps, an alert, a fallback and a freeze, typed as a reader would."""
+    page = "docs/guides/replace-litellm.md"
+    with local_provider(tmp_path / "provider.log") as url:
+        pasted = paste(page, tmp_path / "guide", None, **provider_variables(url))
+
+    check_pasted(pasted, page, None)

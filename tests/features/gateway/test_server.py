@@ -344,3 +344,27 @@ def test_a_key_of_forum_reaches_no_provider_whatever_else_the_client_shows(tmp_p
     assert secret not in str(headers)
     stored = b"".join(path.read_bytes() for path in terminal.state.rglob("*") if path.is_file())
     assert secret.encode() not in stored
+
+
+def test_a_server_of_the_gateway_alone_serves_nothing_else(tmp_path: Path) -> None:
+    """Agents reach its port, so that whatever else is there is open to them too."""
+    terminal = Terminal(tmp_path)
+    assert terminal.call("init").exit_code == 0
+    key = terminal.call("keys", "create", "--name", "ci", "--scope", "report").stdout.strip()
+    token = terminal.call("token").stdout.strip()
+    with (
+        local_provider(tmp_path / "provider.log") as url,
+        serve(terminal, url, "--only", "gateway") as root,
+    ):
+        reply = chat(root, "Hello.", Authorization=f"Bearer {key}")
+        shown = {"Authorization": f"Bearer {token}"}
+        found = {
+            path: httpx2.get(f"{root}{path}", headers=shown).status_code
+            for path in ("/livez", "/readyz", "/metrics", "/api/v1/runs", "/", "/dashboard",
+                         "/openapi.json", "/v1/models", "/mcp", "/api/v1/checkpoint")
+        }  # fmt: skip
+
+    assert reply.status_code == 200
+    served = {path for path, status in found.items() if status != 404}
+    assert served == {"/livez", "/readyz", "/metrics"}
+    assert {found[path] for path in served} == {200}

@@ -18,6 +18,7 @@ FEATURE = Feature(
         ("upstreams", "gateway.section:UpstreamSection"),
     ),
     server="gateway.http:GatewayExtension",
+    serves_alone=True,
     subcommands=(
         ("mcp", "gateway.mcp_relay_cli:gateway"),
         ("ledger", "gateway.reconcile_cli:reconcile"),

@@ -111,6 +111,7 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
         "forum serve --port 8080",
         "forum serve --chat-url http://127.0.0.1:11434/v1 --model qwen3",
         "forum serve --host 0.0.0.0 --allow-host forum.example.com",
+        "forum serve --only gateway --port 8090",
     ),
 )
 @common_options.collect_options(
@@ -150,12 +151,18 @@ def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -
         help="The largest body of a request, except of model calls.",
     ),
 )
+@click.option(
+    "--only",
+    type=click.Choice([feature.name for feature in FEATURES if feature.serves_alone]),
+    help="Serve only this feature, with health and metrics.",
+)
 @tenant_options
 @submit_options.agent_options
 @log_format
 def serve(
     place: BindAddress,
     rules: AccessOptions,
+    only: str | None,
     served: TenantOptions,
     agents: submit_options.AgentOptions,
     log_format: str,
@@ -183,7 +190,7 @@ def serve(
     team = submit_options.served_team_settings(settings[0], agents, here=False)
     # No key is created here: one that was not mounted must not be replaced by a new one.
     with open_together(settings) as forums:
-        config = _make_server_config(forums, place, rules, team)
+        config = _make_server_config(forums, place, rules, team, only or "")
         if place.host not in _LOOPBACK_HOSTS and not (
             config.bearer or any(f.access.read_access().granted for f in forums)
         ):
@@ -201,10 +208,11 @@ def load_extensions(config: "ServerConfig") -> "tuple[ServerExtension, ...]":
     from forum.surfaces.http import extensions
 
     loaded = extensions.load_extensions(config)
-    with suppress(MissingExtra), require_extra("mcp"):
-        from forum.surfaces.cli.mcp_over_http import McpExtension
+    if not config.only:
+        with suppress(MissingExtra), require_extra("mcp"):
+            from forum.surfaces.cli.mcp_over_http import McpExtension
 
-        loaded.append(McpExtension(config.most_bytes))
+            loaded.append(McpExtension(config.most_bytes))
     return tuple(loaded)
 
 
@@ -218,7 +226,7 @@ def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
 
 
 def _make_server_config(
-    forums: list[Forum], place: BindAddress, rules: AccessOptions, team: TeamSettings
+    forums: list[Forum], place: BindAddress, rules: AccessOptions, team: TeamSettings, only: str
 ) -> "ServerConfig":
     """Return the configuration of the server; `team` is of the first project."""
     from forum.surfaces.http.auth import LOOPBACK_HOSTS, ServerConfig
@@ -234,6 +242,7 @@ def _make_server_config(
         bearer=_make_token_verifier(forums[0].settings),
         rate=rules.rate,
         most_bytes=rules.max_body,
+        only=only,
     )
     if len(config.tenants_by_name) < len(forums):
         raise click.UsageError("--tenant: two of these folders have the same ledger")

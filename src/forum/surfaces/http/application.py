@@ -42,11 +42,14 @@ def make_app(config: ServerConfig, extensions: Sequence[ServerExtension] = ()) -
     """Return the application for a server configuration, with extensions."""
     authenticator, metrics = Authenticator(config), HttpMetrics()
     admission = metrics.admission = Admission(len(config.desks))
-    declared = all_endpoints(metrics, config.desks)
+    declared = (
+        health_endpoints(metrics, config.desks)
+        if config.only
+        else (*all_endpoints(metrics, config.desks), *session_endpoints(authenticator))
+    )
     by_path: dict[str, _PathApp] = {}
     for endpoint in (
         *declared,
-        *session_endpoints(authenticator),
         *(endpoint for annex in extensions for endpoint in annex.endpoints(authenticator)),
     ):
         answer = request_pipeline.make_request_handler(

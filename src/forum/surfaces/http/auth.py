@@ -93,6 +93,8 @@ class ServerConfig:
     rate: float = 200.0
     """Requests per second for each principal, in each process."""
     most_bytes: int = DEFAULT_MAX_BODY_BYTES
+    only: str = ""
+    """The feature whose endpoints are served, with health and metrics; empty for everything."""
 
     @property
     def tenants_by_name(self) -> Mapping[str, Tenant]:

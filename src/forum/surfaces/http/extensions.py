@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from starlette.routing import Route
 
-from forum.feature import load_parts
+from forum.feature import load_part
 from forum.features import FEATURES
 from forum.surfaces.http.auth import Authenticator, ServerConfig
 from forum.surfaces.http.endpoints import Endpoint
@@ -31,7 +31,28 @@ class ServerExtension:
         return nullcontext()
 
 
+class BackgroundTasks(ServerExtension):
+    """The tasks of an extension without its endpoints and pages."""
+
+    def __init__(self, extension: ServerExtension) -> None:
+        self._extension = extension
+
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """Run the tasks of the extension."""
+        return self._extension.lifespan()
+
+
 def load_extensions(config: ServerConfig) -> list[ServerExtension]:
-    """Return what the features add to a server."""
-    made: list[ServerExtension | None] = [make(config) for make in load_parts(FEATURES, "server")]
-    return [extension for extension in made if extension is not None]
+    """Return what the features add to a server.
+
+    A server of one feature still does the work of the others: it sends webhooks for its alerts.
+    """
+    loaded = []
+    for feature in FEATURES:
+        extension: ServerExtension | None = (
+            load_part(feature.server)(config) if feature.server else None
+        )
+        if extension is not None:
+            is_served = config.only in ("", feature.name)
+            loaded.append(extension if is_served else BackgroundTasks(extension))
+    return loaded
