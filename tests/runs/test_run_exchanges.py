@@ -56,8 +56,12 @@ class FakeRun:
 
     def call(self, request: object, reply: object) -> None:
         """Record a call of a model."""
+        self.call_bytes(json.dumps(request).encode(), json.dumps(reply).encode())
+
+    def call_bytes(self, request: bytes, reply: bytes = b"{}") -> None:
+        """Record a call of a model with these bodies."""
         n = len(self._entries)
-        contents = {"input": json.dumps(request).encode(), "output": json.dumps(reply).encode()}
+        contents = {"input": request, "output": reply}
         facts = ReportStepFacts(Operation.MODEL, "m", Outcome.OK, f"s{n}", began=n + 1)
         bodies = {
             name: Body(name, "application/json", BytesContent(data), bytes(32))
@@ -200,6 +204,17 @@ def test_a_history_too_long_to_show_was_not_rewritten(texts: int, size: int) -> 
         (texts + 1, 0, 1),
     ]
     assert all(read_all(run, start) == exchanges[start:] for start in range(3))
+
+
+def test_a_note_on_a_cut_body_is_not_a_message_that_an_agent_leaves_out() -> None:
+    """The recorder cut the body, behind the last message; the next request goes on from it."""
+    run = FakeRun(shares=True)
+    history: Said = [{"role": "user", "content": f"m{n} {PADDING}"} for n in range(3)]
+    run.call_bytes(json.dumps({"messages": history, "tools": [PADDING]}).encode()[:-200])
+    run.call({"messages": [*history, {"role": "user", "content": "Go on"}]}, NOTHING)
+    cut, following = read_all(run)
+    assert cut.request[-1].note == "the recorded body is cut"
+    assert (following.repeated, following.repeated_later, following.dropped) == (3, 0, 0)
 
 
 def test_a_rewritten_history_is_marked() -> None:

@@ -197,10 +197,10 @@ class _ExchangeReader:
                 self._load(known)
         mine = self._read_request(sizes, place, earlier)
         reply = self._read_reply(step)
-        history = History(mine.decoded.body.messages, reply.reply)
+        asked = mine.decoded.body
+        history = History(_without_notes(asked.messages), reply.reply)
         self._requests[sizes.number] = mine._replace(history=history)
-        model = reply.model or mine.decoded.body.model
-        whole = replace(reply, request=history.request, model=model)
+        whole = replace(reply, request=asked.messages, model=reply.model or asked.model)
         new = self._leave_out_repeated(whole, earlier)
         return replace(new, request=limit_messages(new.request))
 
@@ -213,7 +213,7 @@ class _ExchangeReader:
             return  # it was erased meanwhile
         read = self._read_request(known, place, [])
         reply = self._read_reply(step).reply
-        history = History(read.decoded.body.messages, reply)
+        history = History(_without_notes(read.decoded.body.messages), reply)
         self._requests[known.number] = read._replace(history=history)
 
     def _look_up(self, step: ConversationStep) -> None:
@@ -330,6 +330,13 @@ class _ExchangeReader:
         answered = self._read_reply(step)
         model = answered.model or asked_body.model
         return replace(answered, request=asked_body.messages, model=model)
+
+
+def _without_notes(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+    """Return what an agent has sent: a note on what cannot be read is nobody's message."""
+    note = messages[-1] if messages else None
+    is_note = note is not None and note.role is ChatRole.RAW and not note.text
+    return messages[:-1] if is_note else messages
 
 
 def _is_driven(step: ConversationStep) -> bool:

@@ -92,7 +92,9 @@ def _print_bodies(
 
 def _print_messages(name: str, mine: bytes, other: bytes) -> bool:
     """Print the first message in which two requests or replies differ; return whether one does."""
-    read = [decode_body(content, ChatRole.USER).messages for content in (mine, other)]
+    read = [
+        decode_body(content, ChatRole.USER, is_limited=False).messages for content in (mine, other)
+    ]
     if min(map(len, read)) < 2 and not all(map(_is_json, (mine, other))):
         return False
     for number, pair in enumerate(zip_longest(*read), 1):
