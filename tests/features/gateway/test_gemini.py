@@ -188,6 +188,18 @@ def test_a_call_costs_what_the_provider_bills(tmp_path: Path, path: str) -> None
         assert b'"topP":0.5' in sent["body"]
 
 
+def test_a_limit_that_is_set_has_room_for_the_thinking(tmp_path: Path) -> None:
+    """A budget for thinking is reserved, whether the client has set an output limit or not."""
+    settings = {"thinkingConfig": {"thinking_budget": 12_000}}
+    with harness(tmp_path, dollars(5 * CENT)) as gateway:
+        reply = gateway.post(CALL, ask(generationConfig=settings), **CREDENTIALS)
+        assert reply.status_code == 200, reply.text
+        (begun,) = gateway.entries("report.begin/1")
+        (sent,) = gateway.provider.requests
+        limit = json.loads(sent["body"])["generationConfig"]["maxOutputTokens"]
+    assert begun.facts.tokens > limit > 12_000
+
+
 def test_a_stream_that_breaks_off_costs_its_reservation(tmp_path: Path) -> None:
     """Its last event, with the whole usage, is missing."""
     with harness(tmp_path, dollars(CENT)) as gateway:

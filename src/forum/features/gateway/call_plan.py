@@ -265,7 +265,8 @@ def _set_limit(bounds: _Bounds) -> CallPlan:
     limit = max(bounds.affordable_limit(share), min(_USUAL_OUTPUT_LIMIT, affordable))
     limit = min(limit, bounds.max_output or _USUAL_OUTPUT_LIMIT, bounds.free_context())
     # Where not even the lowest limit fits, the call waits for others with it, or is refused.
-    limit = max(limit, _MIN_OUTPUT_LIMIT)
+    # What the client grants for thinking is spent whatever the limit is.
+    limit = max(limit, bounds.request.thinking_tokens + _MIN_OUTPUT_LIMIT)
     name = _limit_member(bounds)
     return CallPlan(
         request=bounds.request,

@@ -120,6 +120,7 @@ def bound_gemini_request(route: ApiRoute, composed: ComposedBody) -> ReadRequest
         model=route.model,
         input_tokens=count_text_bytes(composed) + images + overhead,
         output_limit=_read_output_limit(settings),
+        thinking_tokens=_read_thinking(settings),
         choices=read_choices(settings, "candidateCount"),
         streams=route.path.endswith(":streamGenerateContent"),
         unpriced=tuple(dict.fromkeys(map(show_name, parts.unpriced))),
@@ -131,11 +132,15 @@ def _read_output_limit(settings: Mapping[str, Any]) -> int | None:
     limit = read_limit(settings, "maxOutputTokens")
     if limit == 0:
         raise refuse_unbounded("an output limit is 0; set at least 1")
+    return None if limit is None else max(limit, _read_thinking(settings))
+
+
+def _read_thinking(settings: Mapping[str, Any]) -> int:
     thinking = settings.get("thinkingConfig")
-    budget = _fold(thinking).get("thinkingBudget") if isinstance(thinking, dict) else None
-    if limit is None or budget in (None, -1):  # -1 leaves it to the model, within the limit
-        return limit
-    return max(limit, read_limit({"thinkingBudget": budget}, "thinkingBudget") or 0)
+    folded = _fold(thinking) if isinstance(thinking, dict) else {}
+    if folded.get("thinkingBudget") == -1:  # leaves it to the model, within the limit
+        return 0
+    return read_limit(folded, "thinkingBudget") or 0
 
 
 @dataclass(slots=True)
