@@ -5,6 +5,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forum.app import KINDS, Forum
 from forum.config import load_settings
@@ -14,12 +16,13 @@ from forum.ledger.entry import LOG_RUN
 from forum.ledger.kinds import CapSubject, CapUnit, Period, Scope
 from forum.ledger.ports import NO_LIMIT, Spend
 from forum.runs.shared_caps import (
+    Caller,
     SharedCap,
     Team,
 )
 from forum.runs.team_settings import read_shared_caps
 from forum.section_reader import SectionTables
-from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.auth import ServerConfig, principal_name
 from forum.surfaces.http.tenant import Tenant
 from tests.surfaces.halls import PROJECT, hall, open_forum, showing
 from tests.surfaces.terminal import Terminal
@@ -229,3 +232,17 @@ def test_a_cap_that_caps_nothing_is_refused(text: str, why: str) -> None:
     """It would be believed to."""
     with pytest.raises(BadSettings, match=why):
         read_shared_caps(SectionTables(tomllib.loads(f"[budgets.x]\n{text}", parse_float=Decimal)))
+
+
+@given(
+    st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=8),
+    st.sampled_from(["key", "person", "team"]),
+)
+def test_a_cap_for_a_name_holds_for_whoever_has_it(name: str, subject: str) -> None:
+    """Whatever characters of patterns it has, and however it is recorded."""
+    cap = SharedCap("c", Period.DAY, cap=Spend(1), **{subject: name})
+    source = "oidc" if subject == "person" else "key"
+    actor = principal_name(source, name) if source == "oidc" else principal_name(source, name, "id")
+    teams = {name: Team(name, (name,))} if subject == "team" else {}
+    (scope,) = cap.scopes(Caller(actor), teams)
+    assert cap.holds_for(scope)

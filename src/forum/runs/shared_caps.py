@@ -5,6 +5,7 @@ the name of the cap, so that renaming or changing a cap does not reset the count
 a call is charged to every cap that applies to it.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -78,7 +79,22 @@ def _find_teams(teams: Teams, actor: str) -> Iterator[str]:
 
 def _fits(actor: str, pattern: str) -> bool:
     # The actor of an API key is recorded as a path, whose parts are its name and id.
-    return any(fnmatchcase(name, pattern) for name in (actor, *actor.split("/")[1:]))
+    return any(_is_like(name, pattern) for name in (actor, *actor.split("/")[1:]))
+
+
+_ENCODED = re.compile(r"[^!-~]|[\"%/\\]")
+"""Characters of names of keys and people that are recorded percent-encoded."""
+
+
+def _is_like(name: str, pattern: str) -> bool:
+    """Tell whether a pattern is for a name, written as it is recorded or as people write it.
+
+    A name with characters of patterns is meant by itself too: no cap passes over its own name.
+    """
+    recorded = _ENCODED.sub(
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), pattern
+    )
+    return any(name == each or fnmatchcase(name, each) for each in {pattern, recorded})
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -140,7 +156,7 @@ class SharedCap(msgspec.Struct, frozen=True):
                 names = {caller.agent} - {""}
             case _:
                 assert_never(self.subject)
-        return {f"{self.subject}:{name}" for name in names if fnmatchcase(name, self.pattern)}
+        return {f"{self.subject}:{name}" for name in names if _is_like(name, self.pattern)}
 
     def holds_for(self, scope: str) -> bool:
         """Tell whether a scope is under this cap."""
@@ -149,7 +165,7 @@ class SharedCap(msgspec.Struct, frozen=True):
             return False
         if self.subject is CapSubject.KEY:
             return _fits(name, self.key)
-        return self.subject is CapSubject.LEDGER or fnmatchcase(name, self.pattern)
+        return self.subject is CapSubject.LEDGER or _is_like(name, self.pattern)
 
 
 class Limit(msgspec.Struct, frozen=True):

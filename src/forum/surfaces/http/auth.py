@@ -222,9 +222,9 @@ class Authenticator:
             # in the first ledger and not in the one that the key names.
             raise await self._denied(endpoint, DenialReason.UNKNOWN, _UNKNOWN_KEY)
         if isinstance(result, DenialReason):
-            name, why = _principal_name("key", key.id), f"this key is {result.value}"
+            name, why = principal_name("key", key.id), f"this key is {result.value}"
             raise await self._denied(endpoint, result, why, tenant, principal=name)
-        name = _principal_name("key", result.name, result.key)
+        name = principal_name("key", result.name, result.key)
         return tenant, endpoints.Principal(name, frozenset(result.scopes), endpoints.Credential.KEY)
 
     async def _authenticate_token(
@@ -240,7 +240,7 @@ class Authenticator:
             why_not = "the issuer of tokens does not answer; keys of this ledger are good"
             raise ProblemError(ProblemType.UNAVAILABLE, why_not, {"Retry-After": "5"}) from None
         host = urlsplit(claims.issuer).hostname or ""
-        name = _principal_name("oidc", f"{claims.subject}@{host}")
+        name = principal_name("oidc", f"{claims.subject}@{host}")
         tenant = self.config.desks[0] if claims.ledger is None else self._find_tenant(claims.ledger)
         if tenant is None:
             why = "this token is for a ledger that is not here"
@@ -328,7 +328,7 @@ def _host_of(request: Request) -> str:
     return match[1].strip("[]") if match else ""
 
 
-def _principal_name(*parts: str) -> str:
+def principal_name(*parts: str) -> str:
     """Return a name that fits into an entry and is unique for its parts.
 
     Characters that a label cannot have are percent-encoded; the end of a long name is replaced by a
