@@ -32,8 +32,13 @@ _GO_ON = (
 )
 _QUOTED = re.compile(rb"--- ([0-9a-f]{32}|[0-9]{8}) begin: ([^\n]*)\n")
 _MARKS = re.compile(rb"^--- (?:[0-9a-f]{32}|[0-9]{8}) (begin: |end$)", re.MULTILINE)
-
-
+_EXCERPT_NOTE = (
+    rb"an excerpt; \d+ of \d+ bytes are left out where it says so(?:, and the last \d+ bytes)?"
+)
+_SHORTENED = re.compile(
+    rb" \((?:the first \d+ of \d+ bytes|" + _EXCERPT_NOTE + rb"(?:; " + _EXCERPT_NOTE + rb")*)\)"
+)
+"""What follows the source of a text that is not shown whole."""
 _FAILED_PART = re.compile(rb"^\[part \d+, \d+ bytes, could not be summarized\]$", re.MULTILINE)
 
 
@@ -148,12 +153,19 @@ def find_prompt_fault(
         for quoted in (each.reply, *each.results):
             found = reader.read_quotation(b"" if is_told else notice)
             is_told = True
-            name = sanitize_name(quoted.source).encode()
-            if found is None or found[0].split(b" (")[0] != name:
+            if found is None or not _names_source(found[0], quoted, found[1]):
                 return f"it does not show {quoted.source!r} of {each.step}"
             if not is_excerpt_of(found[1], quoted.text):
                 return f"what it shows of {quoted.source!r} of {each.step} is not in the record"
     return "" if reader.is_at_end else "it shows more than the record has"
+
+
+def _names_source(head: bytes, whole: Quotation, shown: bytes) -> bool:
+    """Return whether the line above a text names its source, and says if it is not the whole."""
+    name = sanitize_name(whole.source).encode()
+    if head == name:
+        return shown == whole.text
+    return head.startswith(name) and _SHORTENED.fullmatch(head[len(name) :]) is not None
 
 
 def _remove_marks(text: bytes) -> bytes:

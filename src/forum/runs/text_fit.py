@@ -103,18 +103,57 @@ def excerpt_by_relevance(
 
 _GAP_NOTE = re.compile(rb'\[\d+ bytes left out here, beginning "(.*)"\]')
 """What `_note_gap` writes."""
+_NOTE_PARTS = re.compile(
+    r'\[\d+ bytes left out here, beginning "|"\]'
+    r"|\[part \d+, \d+ bytes, could not be summarized\]"
+)
+"""What a note of another shortening has in it that is not of the text."""
+_NOTE_STARTS = ("[0 bytes left out here, beginning ", "[part 0, 0 bytes, could not be summarized")
+_NUMBER = re.compile(r"\d+")
 
 
 def is_excerpt_of(shown: bytes, text: bytes) -> bool:
-    """Return whether a text shows only what another has: each line stands there, or notes a gap."""
+    """Return whether a text shows only what another has: each line stands there, or notes a gap.
+
+    What was left out is named by its first words, which stand there too.
+    """
     lines = set(text.split(b"\n"))
+    # A passage that is no UTF-8 is named with characters in place of its bytes, which depend on
+    # where it was cut.
+    words = ""
     for line in shown.split(b"\n"):
+        if line in lines or line in text:
+            continue
         note = _GAP_NOTE.fullmatch(line)
-        # What was left out may itself have begun with such a note.
-        parts = note[1].partition(b"[")[0].split() if note else [line]
-        if not all(part in lines or part in text for part in parts):
+        words = words or _join_words(text)
+        if note is None:
+            # A heading is taken from such a passage in the same way.
+            known = _REPLACED in line.decode(errors="replace") and _join_words(line) in words
+        else:
+            known = _names_beginning(note[1].decode(errors="replace"), words)
+        if not known:
             return False
     return True
+
+
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+def _join_words(text: bytes) -> str:
+    """Return the words of a text with one blank between them, and one character for bad ones."""
+    return " ".join(re.sub(f"{_REPLACED}+", _REPLACED, text.decode(errors="replace")).split())
+
+
+def _names_beginning(named: str, words: str) -> bool:
+    """Return whether these are words of a text, but for notes with which it may have begun."""
+    if len(named) > _MAX_NAMED_CHARS:
+        return False
+    *parts, last = _NOTE_PARTS.split(named)
+    # A note is cut like any other words.
+    before, bracket, cut = last.rpartition("[")
+    if bracket and any(start.startswith(_NUMBER.sub("0", bracket + cut)) for start in _NOTE_STARTS):
+        last = before
+    return all(_join_words(part.encode()) in words for part in (*parts, last))
 
 
 def names_passages(text: bytes, task: str) -> bool:
