@@ -156,6 +156,18 @@ def test_other_models_go_where_they_went(tmp_path: Path) -> None:
         assert sorted(providers) == ["anthropic", "openai"]
 
 
+def test_tokens_are_counted_where_the_calls_are_made(tmp_path: Path) -> None:
+    """A prompt for a route is seen by no other provider."""
+    with harness(tmp_path, dollars(CENT), routes=make_routes) as gateway:
+        body = {"model": "fast", "input": "a secret"}
+        gateway.post("/openai/v1/responses/input_tokens", body)
+        (sent,) = gateway.provider.requests
+        (step,) = gateway.entries("report.step/1")
+    assert sent["headers"]["authorization"] == "Bearer sk-of-upstream-0"
+    assert json.loads(sent["body"])["model"] == MODELS[0]
+    assert step.facts.provider == "upstream-0"
+
+
 def test_an_upstream_that_fails_is_passed_over(tmp_path: Path) -> None:
     """Its failures cost no further attempts, until it has rested."""
     with harness(tmp_path, routes=make_routes) as gateway:

@@ -196,8 +196,8 @@ class Relay:
             read = await http_exchange.answer_errors(body, reading)
             if read is None:
                 return
-            model_route = self._routes.get(read.model)
-            if model_route is None or model_route.provider is not request.provider:
+            model_route = self._find_route(http_exchange, read)
+            if model_route is None:
                 await self._attempt(http_exchange, read, body)
                 return
             targets = self.health.order(model_route.targets)
@@ -216,8 +216,19 @@ class Relay:
         read = await http_exchange.read_parts(body)
         if http_exchange.route.operation is not routes.ApiOperation.FREE:
             return read
+        if model_route := self._find_route(http_exchange, read):
+            # What is counted has the prompt, which goes to no provider but those of its route.
+            target = self.health.order(model_route.targets)[0]
+            http_exchange.aim(target, self._clock(), None)
         await http_exchange.make_free_call(http_exchange.plan(read))
         return None
+
+    def _find_route(
+        self, http_exchange: "_Exchange", read: ReadRequest
+    ) -> attempts.ModelRoute | None:
+        """Return the route by the name that a request gives as its model, if there is one."""
+        found = self._routes.get(read.model)
+        return found if found and found.provider is http_exchange.request.provider else None
 
     async def _attempt(self, http_exchange: "_Exchange", read: ReadRequest, body: bytes) -> bool:
         """Make a call at one upstream; return whether the next one is to be tried."""
@@ -456,7 +467,7 @@ class _Exchange:
             within=self.run.within,
             began=self.began,
             micros=self._micros(),
-            provider=self.route.provider.value,
+            provider=self.target.address.name,
             code=result.code,
             cut=cut + result.size - len(result.kept),
         )
