@@ -301,6 +301,10 @@ def die_with_parent(parent: int) -> None:
             os._exit(1)  # the parent died before the setting took effect
 
 
+_THREADS_FIELD = 14
+"""Where the number of threads stands in the file `stat` of a process, behind its process group."""
+
+
 def list_descendants(ancestor: int, *, group: int = 0) -> list[tuple[int, str]]:
     """Return the processes that descend from one, with their names; of a group too, if given.
 
@@ -318,8 +322,13 @@ def list_descendants(ancestor: int, *, group: int = 0) -> list[tuple[int, str]]:
 
 def has_variable(process: int, variable: str) -> bool:
     """Return whether a process was started with a variable, given as NAME=VALUE."""
-    with suppress(OSError), open(f"{_PROCESSES}/{process}/environ", "rb") as file:  # noqa: PTH123
-        return variable.encode() in file.read().split(b"\0")
+    threads = f"{_PROCESSES}/{process}/task"
+    with suppress(OSError):
+        # Of each thread: the first one, by which a process is known, may have ended.
+        for thread in os.listdir(threads):  # noqa: PTH208  pathlib is slow to import
+            with suppress(OSError), open(f"{threads}/{thread}/environ", "rb") as file:  # noqa: PTH123
+                if variable.encode() in file.read().split(b"\0"):
+                    return True
     return False
 
 
@@ -336,8 +345,9 @@ def _read_processes() -> dict[int, tuple[int, int, str]]:
                     data = file.read()
                 # The name may have any bytes, also parentheses and blanks.
                 start, end = data.index(b"(") + 1, data.rindex(b")")
-                state, parent, group, *_ = data[end + 2 :].split()
-                if state not in (b"Z", b"X"):
+                state, parent, group, *rest = data[end + 2 :].split()
+                # Of a program whose first thread has ended, the others may go on.
+                if state not in (b"Z", b"X") or int(rest[_THREADS_FIELD]) > 1:
                     named = data[start:end].decode(errors="replace")
                     found[int(name)] = (int(parent), int(group), named)
     return found

@@ -53,7 +53,7 @@ class ProcessGuard:
         # So that a call of `select` returns when a child ends.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        platform_calls.adopt_orphans()
+        self._adopts = platform_calls.adopt_orphans()
         self._status: int | None = None
         # Ctrl-C is for the program, and `kill -9` of the job is survived: a group of its own, in
         # the same session, so that the groups that the program makes are not orphaned.
@@ -123,17 +123,29 @@ class ProcessGuard:
         except OSError:  # Forum has ended without reading what it was told
             return b""
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Reap what has ended; return whether there are other children."""
         with suppress(ChildProcessError):
             while True:
                 process, status = os.waitpid(-1, os.WNOHANG)
                 if not process:
-                    return
+                    return True
                 if process == self._program:
                     self._status = os.waitstatus_to_exitcode(status)
+        return False
 
     def _descendants(self) -> list[tuple[int, str]]:
-        return platform_calls.list_descendants(os.getpid(), group=self._program)
+        # The number of a group may be that of another one when its last process has ended.
+        group = 0 if self._adopts else self._program
+        return platform_calls.list_descendants(os.getpid(), group=group)
+
+    def _is_alone(self) -> bool:
+        """Return whether nothing is left.
+
+        A process that always starts another one and ends is on no list.  Its parent is this one,
+        and the kernel knows whether this one has children.
+        """
+        return not self._reap() and (self._adopts or not self._descendants())
 
     def _report(self, left: list[tuple[int, str]]) -> None:
         """Tell Forum how the program ended, and what it left behind."""
@@ -148,8 +160,7 @@ class ProcessGuard:
             self._signal(process, signal.SIGCONT)
         until = time.monotonic() + _GRACE_S
         while time.monotonic() < until:
-            self._reap()
-            if not self._descendants():
+            if self._is_alone():
                 return
             ready, _, _ = select.select([self._control], [], [], _POLL_INTERVAL_S)
             numbers = self._read_control() if ready else b"."
@@ -169,11 +180,9 @@ class ProcessGuard:
             platform_calls.kill_control_group(self._group)
         until = time.monotonic() + _KILL_S
         while time.monotonic() < until:
-            left = [process for process, _ in self._descendants()]
-            if not left:
+            if self._is_alone():
                 return
-            self._kill(left)
-            self._reap()
+            self._kill([process for process, _ in self._descendants()])
             time.sleep(0.01)
 
     def _kill(self, processes: list[int]) -> None:

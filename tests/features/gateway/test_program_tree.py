@@ -23,7 +23,7 @@ from tests.features.gateway.running import RecordedCalls, local_provider, provid
 from tests.surfaces.terminal import FORUM, Terminal
 
 SPAWN = '''
-import os, signal, subprocess, sys, time
+import ctypes, os, signal, subprocess, sys, threading, time
 
 def tell():
     with open(sys.argv[1], "a") as file:
@@ -70,7 +70,14 @@ def breeding():
         signal.signal(signal.SIGTERM, breed)
         rest()
 
-KINDS = [plain, stubborn, daemon, stopped, breeding]
+def headless():
+    """Go on in a second thread when the first one has ended: /proc shows a zombie."""
+    if os.fork() == 0:
+        os.setsid()
+        threading.Thread(target=rest, daemon=True).start()
+        ctypes.CDLL(None).pthread_exit(None)
+
+KINDS = [plain, stubborn, daemon, stopped, breeding, headless]
 for kind in KINDS:
     kind()
 tell()
@@ -82,7 +89,7 @@ if sys.argv[2] == "stays":
     time.sleep(60)
 sys.exit(3)
 '''
-KINDS = 5
+KINDS = 6
 
 
 @pytest.fixture
@@ -111,9 +118,10 @@ def is_running(process: int) -> bool:
     """Return whether a process has not ended; one that nobody has reaped has."""
     try:
         state = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        threads = len(list(Path(f"/proc/{process}/task").iterdir()))
     except OSError:
         return False
-    return state not in (b"Z", b"X")
+    return state not in (b"Z", b"X") or threads > 1
 
 
 def wait_for_end(file: Path, seconds: float = 15) -> list[int]:
