@@ -197,6 +197,15 @@ def test_a_time_limit_ends_the_whole_tree(terminal: Terminal, tmp_path: Path, pi
     assert running(pids) == []
 
 
+def test_a_time_limit_holds_if_the_guard_was_stopped(terminal: Terminal) -> None:
+    """A program may stop its parent, by accident or not."""
+    done = terminal.type(
+        "run", "--max-seconds", "1", "--", "sh", "-c", "kill -STOP $PPID; sleep 60"
+    )
+
+    assert done.returncode == 5
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_nothing_survives_a_killed_forum(
     terminal: Terminal, tmp_path: Path, pids: Path, number: signal.Signals

@@ -75,6 +75,9 @@ class ProgramTree:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the program; SIGKILL, to all that it started too."""
+        # The program may have stopped the guard, which runs as the same user.
+        with suppress(ProcessLookupError):
+            self._guard.send_signal(signal.SIGCONT)
         with suppress(OSError):
             self._writer.write(bytes([number]))
 
