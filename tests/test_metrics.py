@@ -22,7 +22,12 @@ from forum.metrics import (
 from forum.runs.acceptance_criteria import Check
 from forum.runs.council_end import UNDECIDED, Accord, CouncilCloseFacts, End, Ground
 from forum.runs.kinds import CallFacts, Next, ReplyFacts, ReplyOrigin, VerdictFacts
-from forum.runs.report_kinds import Operation, ReportStepFacts
+from forum.runs.report_kinds import (
+    Operation,
+    ReportProvenance,
+    ReportSourceFacts,
+    ReportStepFacts,
+)
 from forum.tlog import EMPTY_ROOT, Checkpoint, parse_checkpoint, sign_checkpoint
 from tests.support import Wrapped, key_of
 
@@ -141,6 +146,16 @@ def test_calls_through_the_gateway_are_counted_by_provider_family_and_outcome() 
         'forum_step_seconds_total{provider="openai"}': 0.75,
         'forum_step_refusals_total{reason="budget"}': 1,
     }
+
+
+def test_a_call_that_a_gateway_has_recorded_is_counted_there_alone() -> None:
+    """A program under `forum run` may report it as well."""
+    within = ReportSourceFacts(
+        ReportProvenance.WRAPPED, by="process-1", trace="01a1f698-9590-791c-b9fc-9c84500e3f31"
+    )
+    for source in (within, ReportSourceFacts(ReportProvenance.REPORTED, by="forum-run")):
+        assert counted(source, step("gpt-5")) == {}
+    assert counted(ReportSourceFacts(ReportProvenance.RELAYED, by="forum-run"), step("gpt-5"))
 
 
 def test_names_that_clients_make_up_are_not_each_a_series() -> None:

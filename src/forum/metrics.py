@@ -27,7 +27,12 @@ from forum.runs.kinds import (
     StopFacts,
     VerdictFacts,
 )
-from forum.runs.report_kinds import Operation, ReportStepFacts, model_family
+from forum.runs.report_kinds import (
+    Operation,
+    ReportSourceFacts,
+    ReportStepFacts,
+    model_family,
+)
 from forum.runs.run_fold import vetoed_accord
 from forum.runs.run_summary import SummaryTally
 from forum.runs.spending import CallCost, fold_cost
@@ -134,6 +139,8 @@ class EntryCounters:
         self._counts: defaultdict[_Series, float] = defaultdict(float)
         self._open_calls: OrderedDict[tuple[str, str], CallCost] = OrderedDict()
         """The calls without a reply, by run and strand."""
+        self._counted_elsewhere: OrderedDict[str, None] = OrderedDict()
+        """The last runs of programs whose calls a gateway records."""
         self._labels: defaultdict[str, set[str]] = defaultdict(set)
         """The values that each label has had."""
         self._undecided: OrderedDict[str, SummaryTally] = OrderedDict()
@@ -175,8 +182,8 @@ class EntryCounters:
                         self._open_calls.popitem(last=False)
                 case ReplyFacts():
                     self._count_reply(facts, fold_cost(self._open_calls, place, entry.ts, facts))
-                case ReportStepFacts():
-                    self._count_step(facts)
+                case ReportSourceFacts() | ReportStepFacts():
+                    self._count_reported(entry.run, facts)
                 case _:
                     pass
 
@@ -209,6 +216,16 @@ class EntryCounters:
         self._add(TOKENS, reply.tokens, model=model)
         self._add(DOLLARS, reply.usd / NANO_USD, model=model)
 
+    def _count_reported(self, run: str, facts: ReportSourceFacts | ReportStepFacts) -> None:
+        """Count a step, unless the gateway counts it: a source tells it of the steps behind it."""
+        if isinstance(facts, ReportStepFacts):
+            if run not in self._counted_elsewhere:
+                self._count_step(facts)
+        elif facts.is_counted_elsewhere:
+            self._counted_elsewhere[run] = None
+            if len(self._counted_elsewhere) > _MAX_OPEN_CALLS:
+                self._counted_elsewhere.popitem(last=False)
+
     def _count_step(self, step: ReportStepFacts) -> None:
         if step.op is not Operation.MODEL or step.is_taken_back:
             return
@@ -235,7 +252,8 @@ class EntryCounters:
 
 _ACCEPTED_KIND: Final = b"accepted/1"
 _COUNTED_KINDS: Final = frozenset(
-    b"run.close/1 stop/1 call/1 reply/1 council.close/1 verdict/1 check/1 report.step/1".split()
+    b"run.close/1 stop/1 call/1 reply/1 council.close/1 verdict/1 check/1"
+    b" report.source/1 report.step/1".split()
 )
 
 

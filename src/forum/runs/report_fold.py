@@ -136,9 +136,23 @@ class ReportedPart(msgspec.Struct, frozen=True):
     notes: tuple[NoteRecord, ...] = ()
 
     @property
+    def is_counted_elsewhere(self) -> bool:
+        """Whether a gateway records what the calls of the program cost."""
+        return self.source is not None and self.source.is_counted_elsewhere
+
+    @property
     def spent_by(self) -> Iterable[tuple[str, Amount]]:
-        """The cost of each span with the label of its agent, or else of the step."""
-        return ((span.agent or span.name, span.spent) for span in self.spans.values())
+        """The cost of each span that counts, with the label of its agent, or else of the step."""
+        counted = () if self.is_counted_elsewhere else self.spans.values()
+        return ((span.agent or span.name, span.spent) for span in counted)
+
+    @property
+    def not_counted(self) -> Amount:
+        """What the program reported of costs that a gateway records."""
+        total = Amount()
+        for span in self.spans.values() if self.is_counted_elsewhere else ():
+            total = total.plus(span.spent)
+        return total
 
 
 def note_order(note: NoteRecord) -> tuple[int, str]:

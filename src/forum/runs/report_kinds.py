@@ -27,6 +27,8 @@ FactsT = TypeVar("FactsT", bound=Facts)
 SPAN_PREFIX = "span/"
 TRACE_RUN_PREFIX = "otel-"
 """The beginning of the name of a run that was reported as an OpenTelemetry trace."""
+FORUM_RUN_REPORTER = "forum-run"
+"""The reporter of the traces that a program under `forum run` exports."""
 SESSION_RUN_PREFIX = "claude-"
 """The beginning of the name of a run that `forum hook` records: a session of Claude Code."""
 MAX_LABEL_CHARS = 64
@@ -119,7 +121,10 @@ class ReportSourceFacts(Facts, frozen=True):
     """The key or the process that reports."""
     framework: str = ""
     trace: str = ""
-    """The W3C trace id, if there is one."""
+    """The W3C trace id, if there is one; or the id of the relayed run that the program belongs to.
+
+    They differ in form: the id of a run has hyphens.
+    """
     continues: str = ""
     """The closed run that this one continues."""
     usd: Limit = NO_LIMIT
@@ -136,6 +141,14 @@ class ReportSourceFacts(Facts, frozen=True):
     def is_capped(self) -> bool:
         """Whether the run has a limit, and with it an account."""
         return self.cap != UNLIMITED
+
+    @property
+    def is_counted_elsewhere(self) -> bool:
+        """Whether a program under `forum run` reports: the record of the gateway is its bill.
+
+        What such a run says of costs is shown, and is part of no sum over runs.
+        """
+        return counts_elsewhere(self.told, self.by, self.trace)
 
 
 class ReportBeginFacts(Facts, frozen=True):
@@ -255,6 +268,13 @@ REPORT_KINDS = Kinds(
         Kind("report.gap/1", ReportGapFacts, frozenset({"spans"})),
     ]
 )
+
+
+def counts_elsewhere(told: str, by: str, trace: str) -> bool:
+    """Return whether a run with this source is of a program whose calls a gateway records."""
+    if told == ReportProvenance.RELAYED:
+        return False
+    return by == FORUM_RUN_REPORTER or is_run_id(trace)
 
 
 def copy_fields(kind: type[FactsT], source: object, **changed: object) -> FactsT:

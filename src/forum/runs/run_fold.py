@@ -288,8 +288,7 @@ class Run(msgspec.Struct, frozen=True):
     def spent(self) -> Amount:
         """The cost of all calls; a call without a reply counts with its reservation."""
         tasks = (task.spent for task in self.tasks.values())
-        spans = (span.spent for span in self.report.spans.values())
-        return sum_amounts((*tasks, *spans))
+        return sum_amounts((*tasks, *(spent for _, spent in self.report.spent_by)))
 
     @property
     def spent_by(self) -> Mapping[str, Amount]:

@@ -29,11 +29,11 @@ from forum.runs.run_fold import RunState, vetoed_accord
 from forum.runs.run_words import choose_run_word, is_cap_refusal
 from forum.runs.spending import CallCost, fold_cost
 
-SUMMARY_VERSION = 3
+SUMMARY_VERSION = 4
 """The version of the rules in this module; another summary of the same entries needs another.
 
 Version 1 lacks the references of the title, and the calls that a cap refused; version 2 lacks the
-accord of a council.
+accord of a council; version 3 counts what programs under `forum run` report beside the gateway.
 """
 
 DAY_US = 86_400 * 1_000_000
@@ -155,12 +155,14 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True):
     """The number of calls that were billed above their bound."""
     accord: Accord | None = None
     """The accord of the council that left the run undecided: split or blocked."""
+    is_counted_elsewhere: bool = False
+    """Whether a gateway records what the calls of the program cost: then no cost here counts."""
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models that were called, the one with the highest cost first."""
         spent: dict[str, tuple[int, int]] = {}
-        for cost in self.own_costs:
+        for cost in self.costs if self.is_counted_elsewhere else self.own_costs:
             usd, tokens = spent.get(cost.model, (0, 0))
             spent[cost.model] = (usd + cost.usd, tokens + cost.tokens)
         return tuple(
@@ -171,13 +173,15 @@ class RunSummary(msgspec.Struct, frozen=True, array_like=True):
     def spent(self) -> Amount:
         """The cost of all calls; a call without a reply counts with its reservation."""
         total = Amount()
-        for cost in self.costs:
+        for cost in () if self.is_counted_elsewhere else self.costs:
             total = total.plus(cost.amount)
         return total
 
     @property
     def own_costs(self) -> tuple[RunCost, ...]:
         """The costs without those that the summary of another run has as well."""
+        if self.is_counted_elsewhere:
+            return ()
         # Only the engine has runs within runs; a reporter names agents and models as it likes.
         if self.provenance is not Provenance.DRIVEN:
             return self.costs
@@ -208,6 +212,7 @@ class SummaryTally(msgspec.Struct):
     begun: int = 0
     ended: int = 0
     told: str = ""
+    is_counted_elsewhere: bool = False
     outcome: Outcome | None = None
     stopped: kinds.StopReason | None = None
     accepted: bool = False
@@ -285,6 +290,7 @@ class SummaryTally(msgspec.Struct):
                     self.vetoes[_LAST_VETO] = accord
             case ReportSourceFacts() as facts if not self.told:
                 self.told, self.label = facts.told.value, entry.actor
+                self.is_counted_elsewhere = facts.is_counted_elsewhere
                 self.names = _refer(entry, "names")
             case ReportGapFacts():
                 self.gaps += 1
@@ -355,6 +361,8 @@ class SummaryTally(msgspec.Struct):
 
     def own_costs(self) -> list[RunCost]:
         """Return the costs without those that the tally of another run has as well."""
+        if self.is_counted_elsewhere:
+            return []
         return [cost for cost in self.all_costs() if not (self.accepted and cost.is_inner_run)]
 
     def result(self) -> RunSummary:
@@ -386,6 +394,7 @@ class SummaryTally(msgspec.Struct):
             refused=self.refused,
             overruns=self.overruns,
             accord=self.undecided_accord(),
+            is_counted_elsewhere=self.is_counted_elsewhere,
         )
 
     def undecided_accord(self) -> Accord | None:

@@ -2859,7 +2859,7 @@ class PeriodCounter:
 
     def _add_to_run(self, index: int, entry: BundleEntry) -> None:
         new = {"index": index, "opened": entry.ts, "actor": entry.actor, "provenance": "other"}
-        new.update(outcome=STILL_OPEN, closed=0, is_opened=False)
+        new.update(outcome=STILL_OPEN, closed=0, is_opened=False, elsewhere=False)
         state = self._runs.setdefault(entry.run, new)
         if entry.ts >= self._since:
             self.active.add(entry.run)
@@ -2869,6 +2869,7 @@ class PeriodCounter:
             state["provenance"] = "driven"
         elif entry.kind == "report.source/1":
             state["provenance"] = str(entry.facts.get("told", ""))
+            state["elsewhere"] = not self._is_old and is_counted_elsewhere(entry.facts)
         elif entry.kind == "run.close/1":
             state.update(outcome=str(entry.facts.get("outcome", "")), closed=entry.ts)
 
@@ -2959,7 +2960,7 @@ class PeriodCounter:
             begun = self._steps.pop(place, None)
             if begun and begun[1] >= self._since:  # no end of the step before will come any more
                 self._emit("steps", begun[0], {**begun[2], "outcome": NO_END})
-            members = {**self._common(entry), **describe_begin(entry)}
+            members = self._count_once({**self._common(entry), **describe_begin(entry)})
             self._steps[place] = (index, entry.ts, members)
         elif entry.kind in ("reply/1", "outcome/1"):
             begun = self._steps.pop(place, None)
@@ -2976,7 +2977,15 @@ class PeriodCounter:
                 tokens = facts.get("input_tokens", 0) + facts.get("output_tokens", 0)
                 spent = {"usd": facts.get("usd", 0), "tokens": tokens}
                 members = {name: facts.get(name, "") for name in names}
-                self._emit("steps", index, {**self._common(entry), **members, **spent})
+                once = self._count_once({**self._common(entry), **members, **spent})
+                self._emit("steps", index, once)
+
+    def _count_once(self, members: Members) -> Members:
+        """Return the members of a step, without a cost if a gateway records it as well."""
+        if not self._runs.get(members["run"], {}).get("elsewhere"):
+            return members
+        op = "run" if members["op"] == "model" else members["op"]
+        return {**members, "op": op, "usd": 0, "tokens": 0}
 
     def _add_to_timeline(self, index: int, entry: BundleEntry) -> None:
         facts = entry.facts
@@ -2986,6 +2995,16 @@ class PeriodCounter:
             outcome = next((facts[n] for n in ("outcome", "answer", "reason") if n in facts), "")
             line = {"index": index, "ts": entry.ts, "strand": entry.strand, "kind": entry.kind}
             self.timeline.append({**line, "actor": entry.actor, "outcome": str(outcome)})
+
+
+RUN_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def is_counted_elsewhere(facts: dict[str, Any]) -> bool:
+    """Return whether a program under `forum run` reports: the gateway records what it costs."""
+    if facts.get("told") == "relayed":
+        return False
+    return facts.get("by") == "forum-run" or matches(RUN_ID, facts.get("trace"))
 
 
 def describe_begin(entry: BundleEntry) -> Members:

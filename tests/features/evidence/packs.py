@@ -95,9 +95,10 @@ class Audited(World):
         *,
         close: bool = True,
         model: str = "swan-2",
+        relayed_by: str = "",
     ) -> None:
         """Record a run that another program told of, with a call of a model and a tool."""
-        source = ReportSourceFacts(ReportProvenance.WRAPPED, "key-1")
+        source = ReportSourceFacts(ReportProvenance.WRAPPED, "key-1", trace=relayed_by)
         main = self.ledger.open_run(run, "alice", Draft("source", "alice", source))
         call = ReportStepFacts(
             op=Operation.MODEL,

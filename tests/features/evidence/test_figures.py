@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from forum.features.evidence import queries
@@ -12,10 +13,12 @@ from forum.features.evidence.log_part import PartEntry
 from forum.features.evidence.queries import QUERIES, Condition, Measure, Over, Query
 from forum.features.evidence.report import draw_sample
 from forum.features.evidence.tally import PeriodTally, ReportPeriod
+from forum.runs.report_kinds import ReportSourceFacts
 from forum.verify import standalone
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
+RELAYED = "01a1f698-9590-791c-b9fc-9c84500e3f31"
 PERIOD = ReportPeriod(10 * DAY, 20 * DAY)
 
 
@@ -140,6 +143,40 @@ def test_a_step_counts_once_by_its_end_and_an_inner_run_is_not_paid_twice() -> N
     assert groups(figures["tools.outcomes"]) == {("indeterminate",): 1, (queries.NO_END,): 1}
     assert figures["tools.doubt"].value == 2
     assert list(log.tally.concerns()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("source", "counts"),
+    [
+        ({"told": "relayed", "by": "forum-run", "trace": RELAYED}, True),
+        ({"told": "wrapped", "by": "process-7", "trace": RELAYED.replace("-", "")}, True),
+        ({"told": "wrapped", "by": "process-7", "trace": RELAYED}, False),
+        ({"told": "reported", "by": "forum-run", "trace": "0" * 32}, False),
+    ],
+)
+def test_what_a_gateway_has_recorded_is_not_paid_twice(
+    source: dict[str, str],
+    *,
+    counts: bool,
+) -> None:
+    """Figures, a summary and the fold of a run agree on which sources count."""
+    log = Written()
+    log.add(11, "a", "run.open/1", actor="ann")
+    log.add(11, "a", "report.source/1", **source)
+    log.add(12, "a", "report.begin/1", "span/1", op="model", usd=80, tokens=9, calls=1)
+    log.add(12, "a", "report.step/1", "span/1", op="model", outcome="ok", usd=60, model="z",
+            input_tokens=2, output_tokens=1, provider="p")  # fmt: skip
+    log.add(12, "a", "report.begin/1", "span/2", op="model", usd=80, tokens=9, calls=1)
+    log.add(12, "a", "report.step/1", "span/3", op="tool", name="mail", outcome="ok", usd=7)
+    figures = log.figures()
+
+    assert figures["cost.total"].value == (60 + 80 + 7 if counts else 0)
+    assert figures["tokens.total"].value == (3 + 9 if counts else 0)
+    assert bool(groups(figures["models.calls"])) == counts
+    assert groups(figures["tools.used"]) == {("mail",): 1}
+    facts = msgspec.convert(source, ReportSourceFacts)
+    assert facts.is_counted_elsewhere != counts
+    assert standalone.is_counted_elsewhere(source) != counts
 
 
 def test_only_entries_of_the_period_count() -> None:

@@ -493,6 +493,21 @@ def test_another_attestation_is_rejected(world: Audited, pack: bytes) -> None:
     assert not verify(pack_archive(files), world.trust).ok
 
 
+def test_what_a_gateway_has_recorded_is_in_no_figure_of_costs(tmp_path: Path) -> None:
+    """Every verifier computes the same figures of a program that reports under `forum run`."""
+    world = Audited(tmp_path)
+    world.at(1)
+    world.report_run("within", relayed_by="01a1f698-9590-791c-b9fc-9c84500e3f31")
+    world.report_run("alone")
+    world.settle_at(2)
+    data = make(world, period(0, 2))
+    report = msgspec.json.decode(unpack_archive(data)["report.json"], type=PackReport)
+    figures = {figure.id: figure.value for figure in report.figures}
+
+    assert verify_twice(data, world.trust).figures.state is State.HOLDS
+    assert (figures["cost.total"], figures["tokens.total"]) == (1_500_000, 42)
+
+
 @pytest.mark.parametrize("how", ["unsigned", "signed by itself", "of another log", "for later"])
 def test_a_key_that_only_a_writer_added_attests_nothing(tmp_path: Path, how: str) -> None:
     """Every writer can add an entry to the strand `evidence`; only the log's key lends authority.

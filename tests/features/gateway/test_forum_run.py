@@ -20,6 +20,7 @@ from forum.features.telemetry.run_telemetry import RunTelemetry
 from forum.ledger.kinds import Outcome
 from forum.runs.report_drafts import source_draft
 from forum.runs.report_kinds import ReportProvenance, ReportSourceFacts
+from forum.units import format_usd
 from tests.features.gateway.harness import serve
 from tests.features.gateway.provider import LocalProvider
 from tests.features.gateway.running import (
@@ -163,6 +164,63 @@ def test_telemetry_of_the_program_is_recorded(terminal: Terminal) -> None:
     assert reported["run"] == f"otel-{relayed['run'].replace('-', '')}"
     assert [reported["provenance"], relayed["provenance"]] == ["reported", "relayed"]
     assert (reported["outcome"], reported["gaps"]) == ("ok", 0)
+
+
+REPORTS = """
+import json, os, urllib.request
+import forum
+
+def post(url, body, **headers):
+    headers = {"Content-Type": "application/json", **headers}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)
+
+with forum.run("app", usd=1):
+    with forum.budget("gpt-4o-mini", input="hello", max_tokens=50) as call:
+        reply = post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", {
+            "model": "gpt-4o-mini", "max_tokens": 50,
+            "messages": [{"role": "user", "content": "hello"}],
+        }, Authorization="Bearer " + os.environ["OPENAI_API_KEY"])
+        usage = reply["usage"]
+        call.tokens(usage["prompt_tokens"], usage["completion_tokens"])
+said = [("gen_ai.operation.name", {"stringValue": "chat"}),
+        ("gen_ai.request.model", {"stringValue": "gpt-4o-mini"}),
+        ("gen_ai.provider.name", {"stringValue": "openai"}),
+        ("gen_ai.usage.input_tokens", {"intValue": usage["prompt_tokens"]}),
+        ("gen_ai.usage.output_tokens", {"intValue": usage["completion_tokens"]})]
+span = {"traceId": os.urandom(16).hex(), "spanId": os.urandom(8).hex(), "name": "chat",
+        "startTimeUnixNano": "1", "endTimeUnixNano": "2",
+        "attributes": [{"key": k, "value": v} for k, v in said]}
+post(os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] + "/v1/traces",
+     {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]},
+     Authorization=os.environ["OTEL_EXPORTER_OTLP_HEADERS"].split("%20")[1])
+"""
+
+
+def test_what_the_program_reports_is_not_paid_twice(terminal: Terminal, tmp_path: Path) -> None:
+    """The gateway records the bill; spans of the SDK and of an exporter are shown beside it."""
+    log = tmp_path / "provider.log"
+    with local_provider(log) as url:
+        done = terminal.type(
+            "run", "--max-usd", "1", "--", sys.executable, "-c", REPORTS,
+            **provider_variables(url),
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    _, billed = read_log(log)
+    table = terminal.costs()
+    runs = {
+        run["provenance"]: run for run in json.loads(terminal.type("runs", "--json").stdout)["runs"]
+    }
+    shown = {told: terminal.type("show", run["run"]).stdout for told, run in runs.items()}
+
+    assert runs.keys() == {"relayed", "wrapped", "reported"}
+    assert table.total.spent.usd == billed > 0
+    assert (table.total.spent.calls, table.total.runs, table.unpriced_runs) == (1, 1, 0)
+    for told, text in shown.items():
+        assert ("reported, not counted" in text) == (told != "relayed"), text
+        assert text.count(format_usd(billed)) >= 1
+    assert terminal.type("ledger", "verify").returncode == 0
 
 
 def test_the_caps_of_the_ledger_hold_too(terminal: Terminal, url: str) -> None:

@@ -26,6 +26,7 @@ from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.entry import LOG_RUN
 from forum.runs.kinds import is_inner_run
 from forum.runs.report_drafts import OVERRUN
+from forum.runs.report_kinds import counts_elsewhere
 from forum.runs.run_words import OVERRUN_ACTORS
 from forum.units import format_day
 
@@ -109,6 +110,7 @@ class _RunState:
         self.provenance, self.outcome = "other", queries.STILL_OPEN
         self.closed = 0
         self.is_opened = False
+        self.is_counted_elsewhere = False
 
 
 class _OpenItem(msgspec.Struct, frozen=True):
@@ -295,6 +297,7 @@ class PeriodTally:
                 state.provenance = "driven"
             case "report.source/1":
                 state.provenance = str(entry.facts.get("told", ""))
+                state.is_counted_elsewhere = not self._is_old and _is_counted_elsewhere(entry.facts)
             case "run.close/1":
                 state.outcome, state.closed = str(entry.facts.get("outcome", "")), entry.ts
             case _:
@@ -409,6 +412,7 @@ class PeriodTally:
         if entry.kind in ("call/1", "intent/1", "report.begin/1"):
             self._give_up_step(place)  # no end of the step before will come any more
             members = self._common_members(entry) | _describe_begin(entry)
+            members = self._count_once(entry, members)
             self._steps[place] = _OpenItem(index, entry.ts, members)
         elif entry.kind in ("reply/1", "outcome/1"):
             begun = self._steps.pop(place, None)
@@ -420,7 +424,18 @@ class PeriodTally:
             self._steps.pop(place, None)
             if entry.ts >= self._period.since:
                 members = self._common_members(entry) | _describe_span(entry)
-                self._emit(Over.STEPS, index, members)
+                self._emit(Over.STEPS, index, self._count_once(entry, members))
+
+    def _count_once(self, entry: PartEntry, members: dict[str, Any]) -> dict[str, Any]:
+        """Return the members of a step, without a cost if a gateway records it as well.
+
+        A call of a model is then none of a model: another run is counted for it.
+        """
+        state = self._runs.get(entry.run)
+        if state is None or not state.is_counted_elsewhere:
+            return members
+        op = "run" if members["op"] == "model" else members["op"]
+        return members | {"op": op, "usd": 0, "tokens": 0}
 
     def _give_up_step(self, place: tuple[str, str]) -> None:
         begun = self._steps.pop(place, None)
@@ -436,6 +451,12 @@ class PeriodTally:
             outcome = next((facts[n] for n in ("outcome", "answer", "reason") if n in facts), "")
             place = (index, entry.ts, entry.strand)
             self.timeline.append(TimelineEntry(*place, entry.kind, entry.actor, str(outcome)))
+
+
+def _is_counted_elsewhere(facts: Mapping[str, Any]) -> bool:
+    """Return whether a program under `forum run` reports, so that a gateway records its calls."""
+    told, by, trace = (str(facts.get(name, "")) for name in ("told", "by", "trace"))
+    return counts_elsewhere(told, by, trace)
 
 
 def _describe_begin(entry: PartEntry) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _OLDER_URL_VARIABLES = {
     ApiProvider.ANTHROPIC: "ANTHROPIC_API_BASE",
 }
 """Names that some frameworks prefer to the current ones."""
-_REPLACED = frozenset({"FORUM_RUN", *RELAYED_SECRETS})
+_REPLACED = frozenset({"FORUM_RUN", "FORUM_TASK", *RELAYED_SECRETS})
 """Variables whose values are those of an outer run, or keys: the program has its own, or none."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 

@@ -17,7 +17,12 @@ import msgspec
 from forum import errors
 from forum.app import model_prices, new_run_id, now
 from forum.features.recorder.report_items import GateQuestion, Json, RunStart, StepBegin, StepReport
-from forum.features.recorder.sinks import LedgerSink, ReportSink, raise_refusal
+from forum.features.recorder.sinks import (
+    LedgerSink,
+    ReportSink,
+    find_relayed_run,
+    raise_refusal,
+)
 from forum.features.recorder.step_queue import RunCounter, StepQueue
 from forum.features.recorder.values import JsonValue, clean_label, clean_text, encode_value
 from forum.ledger.kinds import Outcome
@@ -148,7 +153,7 @@ class RunScope:
             name=self.name,
             told=provenance,
             framework=clean_label(framework),
-            trace=self.trace,
+            trace=find_relayed_run() or self.trace,
             continues=continues,
             usd=_read_limit("usd", usd, NANO_USD),
             tokens=_read_limit("tokens", tokens),

@@ -33,7 +33,7 @@ from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT, UNLIMITED, Amount
 from forum.runs.policy import Answer
 from forum.runs.report_drafts import MAX_BODY_BYTES
-from forum.runs.report_kinds import GapReason
+from forum.runs.report_kinds import GapReason, is_run_id
 
 SPOOL_FOLDER = "recorder"
 OPERATOR = "operator"
@@ -41,6 +41,13 @@ OPERATOR = "operator"
 MAX_POST_BYTES = 512 * 1024
 """How much is sent in one request; a single larger item is sent alone."""
 _TIMEOUT_S = 30.0
+
+
+def find_relayed_run() -> str:
+    """Return the id of the run whose gateway relays the calls of this program, or ""."""
+    run = os.environ.get("FORUM_RUN", "")
+    # An agent that the engine starts has a task as well, and no gateway.
+    return run if is_run_id(run) and "FORUM_TASK" not in os.environ else ""
 
 
 class ReportSink(Protocol):
@@ -128,8 +135,8 @@ class LedgerSink(ReportSink):
         by = f"process-{os.getpid()}"
         # A program that can write to the ledger can decide at its gates, too.
         # A gateway charges the calls of its program itself.
-        is_relayed = "FORUM_RUN" in os.environ and "FORUM_TASK" not in os.environ
-        self._charges = None if is_relayed else ReportCharges(self.forum.runs.budgets, OPERATOR)
+        budgets = self.forum.runs.budgets
+        self._charges = None if find_relayed_run() else ReportCharges(budgets, OPERATOR)
         self._writer = ReportWriter(
             self._ledger, by, is_only_writer=True, may_approve=True, charges=self._charges
         )

@@ -11,8 +11,8 @@ from forum.features.telemetry.receiver import Signal
 from forum.features.telemetry.routes import make_otlp_routes
 from forum.features.telemetry.trace_state import read_trace_state
 from forum.runs.report_closing import DEFAULT_PATIENCE, close_if_quiet
+from forum.runs.report_kinds import FORUM_RUN_REPORTER
 
-_REPORTER = "forum-run"
 _PATHS = frozenset(signal.value for signal in Signal)
 
 
@@ -42,11 +42,11 @@ class RunTelemetry:
     def end(self, run: str, step: str) -> None:
         """Close the trace of a run at once: its program, a step, has ended, so no span follows."""
         ledger = self._forum.ledger
-        state = read_trace_state(ledger, run.replace("-", ""), _REPORTER)
+        state = read_trace_state(ledger, run.replace("-", ""), FORUM_RUN_REPORTER)
         if state.main is not None:
             close_if_quiet(ledger, state.run, DEFAULT_PATIENCE, at_once=True, started_by=step)
 
 
 async def _authenticate(_: Request) -> str:
     # The gateway hands on only requests that have shown the run's token.
-    return _REPORTER
+    return FORUM_RUN_REPORTER

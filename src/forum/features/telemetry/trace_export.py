@@ -120,6 +120,7 @@ class _RunExporter:
         """First and last entry of each reported span."""
         self._begun: dict[str, LocatedEntry] = {}
         self._closed_at: int | None = None
+        self._is_counted_elsewhere = False
         self._root_id = b""
         self._handlers: dict[type, Callable[[LocatedEntry], None]] = {
             RunOpenFacts: self._open_root,
@@ -182,6 +183,7 @@ class _RunExporter:
 
     def _describe_source(self, located: LocatedEntry) -> None:
         facts: report_kinds.ReportSourceFacts = located.entry.facts
+        self._is_counted_elsewhere = facts.is_counted_elsewhere
         # The actor of the opening is who records the run; that of the source is the program.
         self._open[_ROOT].name = f"invoke_workflow {located.entry.actor}"
         attributes = {
@@ -331,6 +333,8 @@ class _RunExporter:
             span.start_time_unix_nano = facts.began * _NANOSECONDS
         span.end_time_unix_nano = span.start_time_unix_nano + facts.micros * _NANOSECONDS
         is_tool = facts.op is report_kinds.Operation.TOOL
+        # Whoever adds up traces has the tokens and the cost in the trace of the gateway's run.
+        counts = not self._is_counted_elsewhere
         _put(
             span,
             {
@@ -340,9 +344,9 @@ class _RunExporter:
                 "gen_ai.provider.name": facts.provider,
                 "gen_ai.agent.name": facts.agent,
                 "gen_ai.tool.name": facts.name if is_tool else "",
-                "gen_ai.usage.input_tokens": facts.input_tokens or None,
-                "gen_ai.usage.output_tokens": facts.output_tokens or None,
-                "forum.cost_usd": facts.usd / NANO_USD if facts.prices else None,
+                "gen_ai.usage.input_tokens": (facts.input_tokens or None) if counts else None,
+                "gen_ai.usage.output_tokens": (facts.output_tokens or None) if counts else None,
+                "forum.cost_usd": facts.usd / NANO_USD if facts.prices and counts else None,
                 "forum.prices": facts.prices,
                 "forum.span": facts.span,
                 **self._request(facts.op, first, "input"),

@@ -274,7 +274,11 @@ def format_usage(view: RunView) -> str:
     limit = accepted.milliseconds if accepted else NO_LIMIT
     time = f"{formatting.run_duration(view) / 1e6:.1f}"
     duration = f"{time} s" if limit == NO_LIMIT else f"{time} of {limit / 1000:g} s"
-    return f"{format_amount(view.state.spent, view.state.cap)}, {duration}"
+    apart = view.state.report.not_counted
+    if apart == Amount():
+        return f"{format_amount(view.state.spent, view.state.cap)}, {duration}"
+    # The cap of such a run is held in the program, by what it reports.
+    return f"{format_amount(apart, view.state.cap)} (reported, not counted), {duration}"
 
 
 def format_amount(spent: Amount, cap: Amount) -> str:

@@ -29,6 +29,7 @@ const RELATED = {
   "report.source/1": ["continues"],
   "delegate/1": ["run"],
 };
+const RUN_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NO_END = "no end recorded";
 const SECOND_US = 1_000_000;
 
@@ -397,7 +398,7 @@ export class PeriodCounter {
   #addToRun(index, entry) {
     if (!this.runs.has(entry.run)) {
       const members = { actor: entry.actor, provenance: "other", outcome: "open" };
-      const state = { index, opened: entry.ts, closed: 0, isOpened: false };
+      const state = { index, opened: entry.ts, closed: 0, isOpened: false, isCountedElsewhere: false };
       this.runs.set(entry.run, { ...state, members: new Map(Object.entries(members)) });
     }
     const state = /** @type {any} */ (this.runs.get(entry.run));
@@ -406,6 +407,7 @@ export class PeriodCounter {
     else if (entry.kind === "accepted/1") state.members.set("provenance", "driven");
     else if (entry.kind === "report.source/1") {
       state.members.set("provenance", textOf(entry.facts.get("told")));
+      state.isCountedElsewhere = !this.isOld && isCountedElsewhere(entry.facts);
     } else if (entry.kind === "run.close/1") {
       state.members.set("outcome", textOf(entry.facts.get("outcome")));
       state.closed = entry.ts;
@@ -551,7 +553,7 @@ export class PeriodCounter {
       if (before && before.ts >= this.since) {
         this.#emit("steps", before.index, join(before.members, { outcome: NO_END }));
       }
-      const members = join(this.#common(entry), describeBegin(entry));
+      const members = this.#countOnce(entry, join(this.#common(entry), describeBegin(entry)));
       this.steps.set(place, { index, ts, members });
     } else if (kind === "reply/1" || kind === "outcome/1") {
       const begun = this.#takeStep(place);
@@ -571,8 +573,22 @@ export class PeriodCounter {
       const members = Object.fromEntries(names.map((name) => [name, facts.get(name) ?? ""]));
       const tokens = (facts.get("input_tokens") ?? 0) + (facts.get("output_tokens") ?? 0);
       const spent = { usd: facts.get("usd") ?? 0, tokens };
-      this.#emit("steps", index, join(this.#common(entry), { ...members, ...spent }));
+      const described = join(this.#common(entry), { ...members, ...spent });
+      this.#emit("steps", index, this.#countOnce(entry, described));
     }
+  }
+
+  /**
+   * Return the members of a step, without a cost if a gateway records it as well.
+   * @param {Entry} entry
+   * @param {Members} members
+   * @returns {Members}
+   */
+  #countOnce(entry, members) {
+    const state = /** @type {any} */ (this.runs.get(entry.run));
+    if (!state?.isCountedElsewhere) return members;
+    const op = members.get("op");
+    return join(members, { op: op === "model" ? "run" : op, usd: 0, tokens: 0 });
   }
 
   /** @param {string} place */
@@ -610,6 +626,15 @@ function placeOf({ run, strand }) {
  */
 function join(members, more) {
   return new Map([...members, ...Object.entries(more)]);
+}
+
+/**
+ * Return whether a program under `forum run` reports: the gateway records what it costs.
+ * @param {Map<string, any>} facts
+ */
+function isCountedElsewhere(facts) {
+  if (facts.get("told") === "relayed") return false;
+  return facts.get("by") === "forum-run" || RUN_ID.test(facts.get("trace") ?? "");
 }
 
 /**

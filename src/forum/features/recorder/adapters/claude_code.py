@@ -17,6 +17,7 @@ import msgspec
 from forum import errors
 from forum.features.recorder import report_items
 from forum.features.recorder.report_writer import ReportWriter
+from forum.features.recorder.sinks import find_relayed_run
 from forum.features.recorder.values import encode_value
 from forum.ledger.kinds import Outcome
 from forum.ledger.ports import NO_LIMIT
@@ -149,6 +150,7 @@ def _open_session(session: str, writer: ReportWriter, rules: HookRules) -> Repor
             run=name,
             name=FRAMEWORK,
             framework=FRAMEWORK,
+            trace=find_relayed_run(),
             continues=before,
             calls=NO_LIMIT if rules.max_calls is None else rules.max_calls,
         )
