@@ -1,8 +1,10 @@
 """Caps over many runs, as an operator sets and sees them and as clients meet them."""
 
+import subprocess
 import tomllib
 from decimal import Decimal
 from pathlib import Path
+from time import sleep
 
 import pytest
 from hypothesis import given
@@ -24,6 +26,8 @@ from forum.runs.team_settings import read_shared_caps
 from forum.section_reader import SectionTables
 from forum.surfaces.http.auth import ServerConfig, principal_name
 from forum.surfaces.http.tenant import Tenant
+from tests.support import upgraded, wait_until
+from tests.surfaces.command_server import start_command
 from tests.surfaces.halls import PROJECT, hall, open_forum, showing
 from tests.surfaces.terminal import Terminal
 
@@ -246,3 +250,36 @@ def test_a_cap_for_a_name_holds_for_whoever_has_it(name: str, subject: str) -> N
     teams = {name: Team(name, (name,))} if subject == "team" else {}
     (scope,) = cap.scopes(Caller(actor), teams)
     assert cap.holds_for(scope)
+
+
+SLOW_ONCE = "if [ -e {0} ]; then echo Danube; else echo $$ > {0}; exec sleep 100; fi"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_a_freeze_cuts_the_calls_of_driven_runs_until_it_ends(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Another process sees it within seconds, pays what was reserved, and then calls again."""
+    user = Terminal(tmp_path)
+    if kind == "postgres":
+        user.environment["FORUM_DATABASE_URL"] = upgraded(request.getfixturevalue("postgres_url"))
+    user.call("init")
+    begun = tmp_path / "begun"
+    agent = ("--cmd", f"sh -c '{SLOW_ONCE.format(begun)}'", "--price-usd", "0.02")
+    words = ("submit", "Name a river.", *agent, "--json")
+    driving = start_command(words, user.folder, user.environment, stdout=subprocess.DEVNULL)
+    wait_until(lambda: begun.exists() and begun.read_text().endswith("\n"))
+    program = Path("/proc", begun.read_text().strip())
+    user.type("budgets", "freeze")
+    wait_until(lambda: not program.exists())
+    sleep(1.5)
+    (waiting,) = user.ask("runs")["runs"]
+    assert driving.poll() is None
+    user.type("budgets", "unfreeze")
+    driving.wait(timeout=60)
+    (ended,) = user.ask("runs")["runs"]
+
+    assert driving.returncode == 0
+    assert (waiting["outcome"], ended["outcome"]) == (None, "ok")
+    assert (waiting["spent"]["usd"], ended["spent"]["usd"]) == ("0.02", "0.04")
+    assert user.call("ledger", "verify").exit_code == 0

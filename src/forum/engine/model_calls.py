@@ -374,9 +374,13 @@ class ModelCaller:
         )
         # The reservation may have waited for budget: less time may be left before the deadline.
         call = replace(call, seconds=self._call_timeout_s())
-        return self.settle_reply(
-            reply_step, facts, bound, await self._call_model(model, call, bound)
-        )
+        reply = await self._call_model(model, call, bound)
+        if reply is None:
+            # Cut by a freeze, it is as one whose worker died: billed perhaps, and made again once
+            # spending is allowed.
+            self._open_charges = ()
+            return await self._close_lost_call(reply_step, facts)
+        return self.settle_reply(reply_step, facts, bound, reply)
 
     async def _record_replayed_call(
         self,
@@ -611,16 +615,24 @@ class ModelCaller:
 
     async def _call_model(
         self, model: ports.Model, call: ports.ModelCall, bound: Amount
-    ) -> ports.CallReply:
+    ) -> ports.CallReply | None:
         """Make the call, and return its reply; a deadline or an abort cancels the call.
 
         A call that raises or is cancelled costs its full reservation: it may have been billed.
+        Return None if all spending was frozen meanwhile, which cancels the call as well.
         """
+        freeze = asyncio.ensure_future(self._wait_for_freeze())
         try:
             with stream_reply(call, self.services.delta_sink, self.ledger.mask) as streamed:
-                reply = await self.run_until(model.reply(streamed), call.seconds + _CANCEL_GRACE_S)
+                seconds = call.seconds + _CANCEL_GRACE_S
+                reply = await self.run_until(model.reply(streamed), seconds, freeze)
         except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
             reply = replace(error_reply(error), spent=bound)
+        finally:
+            is_frozen = freeze.done()
+            freeze.cancel()
+        if reply is None and is_frozen and not self.cancel_token.abort_requested.is_set():
+            return None
         if reply is None:
             return replace(self.cancelled_reply(), spent=bound)
         # A model that could not start its program reports no spending.  It still counts as a call,
@@ -629,19 +641,35 @@ class ModelCaller:
         fault = _find_reply_fault(reply)
         return replace(error_reply(fault), spent=bound) if fault else reply
 
+    async def _wait_for_freeze(self) -> None:
+        """Return once all spending is frozen."""
+        while True:
+            await asyncio.sleep(_FREEZE_CHECK_US / 1e6)
+            # Nothing is known without the database.  No call begins then; this one ends by its own
+            # limits.
+            with suppress(errors.StoreFailed):
+                try:
+                    if self.services.budgets is not None:
+                        await self.services.budgets.check_open_async()
+                except errors.SpendingFrozen:
+                    return
+
     async def run_until(
-        self, work: Coroutine[Any, Any, ports.CallReply], seconds: float
+        self,
+        work: Coroutine[Any, Any, ports.CallReply],
+        seconds: float,
+        *others: asyncio.Future[None],
     ) -> ports.CallReply | None:
         """Run `work` until it ends, and return its reply with secrets masked.
 
-        Return None, after cancelling the work, when the time is up or an abort is requested.
+        Return None, after cancelling the work, when the time is up, an abort is requested, or one
+        of the others is done.
         """
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self.cancel_token.abort_requested.wait())
         try:
-            await asyncio.wait(
-                (working, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            ends: set[asyncio.Future[Any]] = {working, stopping, *others}
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             return await self._mask_reply(working.result()) if working.done() else None
         finally:
             for future in (working, stopping):
