@@ -220,6 +220,33 @@ def test_a_silent_provider_is_given_up(reply: bytes, error: type[Exception]) -> 
     asyncio.run(check())
 
 
+def test_an_answer_is_read_although_the_rest_of_the_request_is_not() -> None:
+    """A provider refuses a large request by its head; the rest of that is sent to nobody else."""
+    refusal = b"HTTP/1.1 413 No\r\ncontent-length: 0\r\n\r\n"
+    connections, is_over = 0, asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(refusal)
+        await is_over.wait()
+        writer.transport.abort()
+
+    async def send() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, open_client(connections=1) as client:
+            for number in (1, 2):
+                async with asyncio.timeout(1):
+                    assert (await call(client, url, b"x" * (16 << 20)))[0] == 413
+                assert connections == number
+            is_over.set()
+            await asyncio.sleep(0.05)
+
+    asyncio.run(send())
+
+
 def test_an_address_without_a_server_is_no_connection() -> None:
     """So nothing was sent, and nothing can be billed."""
 

@@ -46,7 +46,7 @@ class ProviderTransport(httpx2.AsyncBaseTransport):
         try:
             connection = self._take_idle() or await self._connect(request.url, timeouts)
             connection.read_seconds = timeouts.get("read")
-            await connection.send(request, body)
+            connection.send(request, body)
             reply = await connection.receive_head()
         except BaseException:
             if connection is not None:
@@ -138,7 +138,6 @@ class _Connection(asyncio.Protocol):
         self._unread_bytes = 0
         self._is_paused = False
         self._waiter: asyncio.Future[None] | None = None
-        self._can_write: asyncio.Future[None] | None = None
         self._has_ended = False
         """Whether nothing more comes from the other side."""
         self._error: Exception | None = None
@@ -171,22 +170,11 @@ class _Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let the reader and the writer know."""
+        """Let the reader know."""
         self._has_ended, self._error = True, exc
         if self.expiry is not None:
             self._owner.forget(self)
-        self.resume_writing()
         self._wake()
-
-    def pause_writing(self) -> None:
-        """Let the writer wait."""
-        self._can_write = asyncio.get_running_loop().create_future()
-
-    def resume_writing(self) -> None:
-        """Let the writer go on."""
-        waiter, self._can_write = self._can_write, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
 
     # What the transport calls
 
@@ -208,8 +196,11 @@ class _Connection(asyncio.Protocol):
         poll.register(self._socket.get_extra_info("socket").fileno(), select.POLLIN)
         return not is_due and not poll.poll(0)
 
-    async def send(self, request: httpx2.Request, body: bytes) -> None:
-        """Send a request.  A side that closes early may have answered all the same."""
+    def send(self, request: httpx2.Request, body: bytes) -> None:
+        """Send a request, and wait for nothing: the other side may answer before it has read all.
+
+        It may then read no more, so what waits for it is the reader, whose time is limited.
+        """
         try:
             head = h11.Request(
                 method=request.method, target=request.url.raw_path, headers=request.headers.raw
@@ -222,8 +213,6 @@ class _Connection(asyncio.Protocol):
             raise httpx2.LocalProtocolError(str(error)) from error
         assert self._socket is not None  # noqa: S101  it is connected
         self._socket.write(b"".join(part for part in parts if part))
-        if self._can_write is not None:
-            await self._can_write
 
     async def receive_head(self) -> h11.Response:
         """Return the head of the reply."""
@@ -250,8 +239,10 @@ class _Connection(asyncio.Protocol):
         """Return whether the connection can be used for another call, and make it ready."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
-        # What came behind the reply belongs to no call.
+        # What came behind the reply belongs to no call, and what is unsent to an earlier one.
         if not self.is_open or self._unread or self._http.trailing_data[0]:
+            return False
+        if self._socket is None or self._socket.get_write_buffer_size():
             return False
         self._http.start_next_cycle()
         return True
