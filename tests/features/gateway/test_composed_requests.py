@@ -24,6 +24,7 @@ from forum.features.gateway.sent_parts import (
     compose_query,
     encode_query,
 )
+from forum.features.gateway.upstream import reply_headers
 from forum.ledger.ports import NO_LIMIT, Amount
 from tests.features.gateway.harness import TOKEN, harness
 
@@ -445,3 +446,13 @@ def test_a_member_that_is_set_changes_no_other(members: dict[str, Any], name: st
     changed = compose_body(set_member(composed.data, name, {"n": 7}))
 
     assert changed.value == {**composed.value, name: {"n": 7}}
+
+
+@pytest.mark.parametrize(
+    "name", [b"Forum-Left-Usd", b"forum-budget-alert", b"FORUM-RUN", b"forum-x"]
+)
+def test_no_provider_speaks_for_the_caps(name: bytes) -> None:
+    """An agent would go by what it read first; another gateway may be the provider."""
+    passed = reply_headers([(name, b"1000000"), (b"X-Request-Id", b"r1")], altered=False)
+
+    assert passed == [(b"x-request-id", b"r1")]

@@ -102,12 +102,20 @@ def request_headers(
 
 
 def reply_headers(received: Iterable[tuple[bytes, bytes]], *, altered: bool) -> Headers:
-    """Return the headers for the client; the length of an altered reply is not known."""
+    """Return the headers for the client; the length of an altered reply is not known.
+
+    What is left of caps, the gateway alone says: no `forum-` header of a provider is passed on.
+    """
     received = list(received)
     dropped = _HOP_BY_HOP | _DROPPED_REPLY_HEADERS | _named_in_connection(received)
     if altered:
         dropped |= {b"content-length"}
-    return [(name.lower(), value) for name, value in received if name.lower() not in dropped]
+    lowered = ((name.lower(), value) for name, value in received)
+    return [
+        (name, value)
+        for name, value in lowered
+        if name not in dropped and not name.startswith(b"forum-")
+    ]
 
 
 def _named_in_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
