@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from json import loads
 from pathlib import Path
@@ -274,6 +275,26 @@ def test_who_is_gone_is_told_nothing_more(tmp_path: Path) -> None:
 
     assert len(receiver.runs("/gone")) == 1
     assert (last.outcome, last.code) == (Outcome.DENIED, "410")
+
+
+def test_a_share_of_a_cap_is_told_in_its_own_units(tmp_path: Path) -> None:
+    """Once, with what was used and where to read more; half of two runs is one."""
+    cap = '[budgets.daily]\nper = "day"\nruns = 2\n'
+    with receiving() as receiver:
+        hooked = section("chat", receiver.url(), 'events = ["budget.alert"]')
+        with telling(tmp_path / "project", cap, hooked) as forum:
+            end_a_run(forum)
+            for _ in range(2):
+                forum.runs.budgets.refresh()
+            eventually(lambda: count(forum, Outcome.OK) == 1)
+            (alert,) = (heard.said for heard in receiver.heard)
+
+    data = alert["data"]
+    assert alert["type"] == "budget.alert"
+    assert (data["scope"], data["unit"], data["percent"]) == ("ledger", "runs", 50)
+    assert (data["used"], data["cap"], data["href"]) == ("1", "2", "/api/v1/budgets")
+    assert date.fromisoformat(data["period"]).year >= 2026
+    assert data["ledger"] == forum.ledger.origin
 
 
 def test_one_message_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
