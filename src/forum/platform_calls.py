@@ -310,14 +310,17 @@ def list_descendants(ancestor: int, *, group: int = 0) -> list[tuple[int, str]]:
 
     Those that have ended and were not reaped are none.
     """
-    found = _read_processes()
+    processes = _read_processes()
     family, size = {ancestor}, 0
     while len(family) > size:
         size = len(family)
-        family |= {process for process, (parent, _, _) in found.items() if parent in family}
+        family |= {process for process, (parent, _, _) in processes.items() if parent in family}
     if group:
-        family |= {process for process, (_, of, _) in found.items() if of == group}
-    return [(process, found[process][2]) for process in sorted(family & found.keys() - {ancestor})]
+        family |= {process for process, (_, of, _) in processes.items() if of == group}
+    return [
+        (process, processes[process][2])
+        for process in sorted(family & processes.keys() - {ancestor})
+    ]
 
 
 def has_variable(process: int, variable: str) -> bool:
@@ -336,7 +339,7 @@ def _read_processes() -> dict[int, tuple[int, int, str]]:
     """Return parent, process group and name of each process that has not ended."""
     if not os.path.isdir(f"{_PROCESSES}/self"):  # noqa: PTH112  pathlib is slow to import
         return _ask_for_processes()
-    found = {}
+    processes = {}
     for name in os.listdir(_PROCESSES):  # noqa: PTH208  the same
         if name.isdigit():
             # A process may end while it is looked at.
@@ -349,8 +352,8 @@ def _read_processes() -> dict[int, tuple[int, int, str]]:
                 # Of a program whose first thread has ended, the others may go on.
                 if state not in (b"Z", b"X") or int(rest[_THREADS_FIELD]) > 1:
                     named = data[start:end].decode(errors="replace")
-                    found[int(name)] = (int(parent), int(group), named)
-    return found
+                    processes[int(name)] = (int(parent), int(group), named)
+    return processes
 
 
 def _ask_for_processes() -> dict[int, tuple[int, int, str]]:
@@ -359,12 +362,12 @@ def _ask_for_processes() -> dict[int, tuple[int, int, str]]:
 
     argv = ["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat=,comm="]
     listed = subprocess.run(argv, capture_output=True, check=False).stdout  # noqa: S603  constant
-    found = {}
+    processes = {}
     for line in listed.decode(errors="replace").splitlines():
         process, parent, group, state, *name = line.split(None, 4)
         if not state.startswith("Z"):
-            found[int(process)] = (int(parent), int(group), os.path.basename("".join(name)))  # noqa: PTH119
-    return found
+            processes[int(process)] = (int(parent), int(group), os.path.basename("".join(name)))  # noqa: PTH119
+    return processes
 
 
 # A control group, which the kernel kills as a whole.

@@ -149,10 +149,10 @@ class ProcessGuard:
 
     def _report(self, left: list[tuple[int, str]]) -> None:
         """Tell Forum how the program ended, and what it left behind."""
-        told = {"status": self._status, "count": len(left), "left": left[:_MAX_LISTED]}
+        report = {"status": self._status, "count": len(left), "left": left[:_MAX_LISTED]}
         with suppress(OSError):
             # For Forum's own process, and on no record.
-            os.write(self._control, json.dumps(told).encode() + b"\n")  # noqa: TID251
+            os.write(self._control, json.dumps(report).encode() + b"\n")  # noqa: TID251
 
     def _end_politely(self, left: list[tuple[int, str]]) -> None:
         for process, _ in left:

@@ -291,7 +291,9 @@ def test_periods_have_the_names_that_the_database_gives_them(factory: StoreFacto
         moment = store.now()
         spans = {per: period_at(per, moment) for per in Period}
     for per, (name, _) in spans.items():
-        taken = store.take_slice("ledger", per.value, "p", Spend(1), Spend(9, NO_LIMIT, NO_LIMIT))
+        taken = store.take_slice(
+            "ledger", per.value, "p", Spend(1), cap=Spend(9, NO_LIMIT, NO_LIMIT)
+        )
         assert taken.period == name
     uses = {use.period: use.until for use in store.budget_use()}
     assert uses == dict(spans.values())

@@ -33,7 +33,8 @@ class Conversation:
     ) -> None:
         """Begin with the first prompt; `purpose` decides what matters of what is left out."""
         self._caller, self._fitter = caller, fitter
-        self._agent, self._purpose, self._first = agent, purpose, first
+        self._agent, self._purpose = agent, purpose
+        self._first = first
         self._prompt = first
         self._rounds: tuple[compaction.Round, ...] = ()
         """The rounds that the prompt shows."""
@@ -108,15 +109,15 @@ class Conversation:
         It is an excerpt if no call succeeds or may be made, and if the Summarizer's context is too
         small for its instructions and a part of the conversation.
         """
-        told = compaction.describe_rounds(self._summary, gone)
+        description = compaction.describe_rounds(self._summary, gone)
         room = compaction.summary_tokens(self._room)
         summary, policy = b"", self._caller.policy
         summarizer = policy.summarizer_of(self._agent)
         if policy.prompt_tokens(summarizer) >= compaction.MIN_SUMMARIZER_TOKENS:
-            source = SourceText(compaction.SOURCE, told, len(told))
+            source = SourceText(compaction.SOURCE, description, len(description))
             summary = await self._summarize(turns, source, room)
         text = await asyncio.to_thread(
-            text_fit.excerpt_by_relevance, summary.strip() or told, self._purpose, room
+            text_fit.excerpt_by_relevance, summary.strip() or description, self._purpose, room
         )
         return text.text, bool(summary.strip())
 

@@ -66,8 +66,8 @@ class SharedBudgets:
         teams: shared_caps.Teams = MappingProxyType({}),
         feed: CapFeed = _NO_FEED,
     ) -> None:
-        self._store, self._caps, self._teams = store, caps, teams
-        self._feed = feed
+        self._store, self._feed = store, feed
+        self._caps, self._teams = caps, teams
         self._orders = DatabaseMemory(store.lineage, _KnownOrders)
         self._owner, self.quota = owner, quota
         self._slices: DatabaseMemory[dict[tuple[str, str], ports.BudgetSlice]] = DatabaseMemory(
@@ -113,22 +113,22 @@ class SharedBudgets:
 
     def refresh(self) -> None:
         """Read what was set of caps since.  Raises `StoreFailed`."""
-        known, began = self._orders.value, self._feed.monotonic()
-        before = known.orders
-        known.orders = self._feed.read_orders(before)
-        known.read_at = began
-        if known.orders.length != before.length:
+        memory, began = self._orders.value, self._feed.monotonic()
+        before = memory.orders
+        memory.orders = self._feed.read_orders(before)
+        memory.read_at = began
+        if memory.orders.length != before.length:
             self.close()  # what this process holds was allotted by the caps as they were
         caps, _ = self._rules()
-        known.uses = (
+        memory.uses = (
             tuple(shared_caps.find_cap_uses(caps, self._store.budget_use())) if caps else ()
         )
-        alerts = {alert for use in known.uses for alert in shared_caps.find_alerts(use)}
+        alerts = {alert for use in memory.uses for alert in shared_caps.find_alerts(use)}
         for alert in alerts:
             name = (alert.scope, alert.period, alert.unit, alert.percent)
-            if name not in known.told:
+            if name not in memory.told:
                 self._feed.tell(alert)
-                known.told.add(name)
+                memory.told.add(name)
 
     def left(self, caller: shared_caps.Caller) -> ports.Spend:
         """Return what a caller may spend at most, as it was known within the last second."""
@@ -275,10 +275,10 @@ class SharedBudgets:
         for limit, amount in amounts:
             old = self.slice_of(limit)
             if (old.scope, old.period) == (spent.scope, spent.period):
-                need = (amount, limit.cap)
                 new = self._store.take_slice(
-                    limit.scope, limit.per.value, self._owner, *need, revision
-                )
+                    limit.scope, limit.per.value, self._owner, amount, cap=limit.cap,
+                    known_orders=revision,
+                )  # fmt: skip
                 if limit.per is not shared_caps.GatePeriod.RUN:  # which is found by its scope
                     self._slices.value[limit.scope, limit.per] = new
                 if old.period not in (new.period, limit.per.value):

@@ -47,7 +47,7 @@ class BodyFollower:
             length = common_beginning(spans, recent.spans, len(recent.content))
             if length > kept:
                 base, kept = recent.content, length
-        content = read_after(entry, name, body, base, kept)
+        content = read_after(entry, name, body, base, kept=kept)
         self._remember(_RecentBody(content, spans), base, kept)
         return ReadBody(content, kept, base)
 

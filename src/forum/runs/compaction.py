@@ -105,8 +105,8 @@ def _describe_round(each: Round) -> bytes:
 
 def is_summary_of(text: bytes, outputs: Sequence[bytes]) -> bool:
     """Return whether a text is what these calls said, or an excerpt of it."""
-    told = _FAILED_PART.sub(b"", text)
-    return is_excerpt_of(told, b"\n".join(outputs))
+    summary = _FAILED_PART.sub(b"", text)
+    return is_excerpt_of(summary, b"\n".join(outputs))
 
 
 def compose_prompt(
@@ -151,11 +151,11 @@ def find_prompt_fault(
     is_told = is_told or bool(before)
     for each in rounds:
         for quoted in (each.reply, *each.results):
-            found = reader.read_quotation(b"" if is_told else notice)
+            quotation = reader.read_quotation(b"" if is_told else notice)
             is_told = True
-            if found is None or not _names_source(found[0], quoted, found[1]):
+            if quotation is None or not _names_source(quotation[0], quoted, quotation[1]):
                 return f"it does not show {quoted.source!r} of {each.step}"
-            if not is_excerpt_of(found[1], quoted.text):
+            if not is_excerpt_of(quotation[1], quoted.text):
                 return f"what it shows of {quoted.source!r} of {each.step} is not in the record"
     return "" if reader.is_at_end else "it shows more than the record has"
 
@@ -192,13 +192,13 @@ class _PromptReader:
         """Return the head and the text of the quotation that follows, or None if none does."""
         if not self.read_text(before + b"\n\n"):
             return None
-        found = _QUOTED.match(self._prompt, self._at)
-        if found is None:
+        head = _QUOTED.match(self._prompt, self._at)
+        if head is None:
             return None
         # No text contains its own mark, so the first such line is the end.
-        mark = b"\n--- " + found[1] + b" end\n"
-        end = self._prompt.find(mark, found.end() - 1)
+        mark = b"\n--- " + head[1] + b" end\n"
+        end = self._prompt.find(mark, head.end() - 1)
         if end < 0:
             return None
         self._at = end + len(mark)
-        return found[2], self._prompt[found.end() : end]
+        return head[2], self._prompt[head.end() : end]

@@ -216,10 +216,10 @@ class CapUse(NamedTuple):
 
 def find_cap_uses(caps: Iterable[SharedCap], uses: Iterable[BudgetUse]) -> Iterator[CapUse]:
     """Yield the use of every account under a cap, with the lowest limits for it."""
-    known = tuple(caps)
+    all_caps = tuple(caps)
     for use in uses:
         per = find_period(use.period)
-        mine = [cap.cap for cap in known if cap.per is per and cap.holds_for(use.scope)]
+        mine = [cap.cap for cap in all_caps if cap.per is per and cap.holds_for(use.scope)]
         if mine:
             lowest = Spend(*map(min, *mine)) if len(mine) > 1 else mine[0]
             yield CapUse(use.scope, use.period, lowest, use.used)

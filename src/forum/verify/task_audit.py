@@ -420,8 +420,8 @@ class TaskAuditor(StrandAuditor):
         if facts.method is kinds.CompactionMethod.SUMMARY:
             is_told = any(outputs) and compaction.is_summary_of(text, outputs)
         else:
-            told = compaction.describe_rounds(conversation.summary, gone)
-            is_told = text_fit.is_excerpt_of(text, told)
+            description = compaction.describe_rounds(conversation.summary, gone)
+            is_told = text_fit.is_excerpt_of(text, description)
         if not is_told:
             detail = f"{noted.entry.step}: its text does not follow from what was left out"
             self._comparer.report_fault(Breach.COURSE, detail, noted)
@@ -441,7 +441,7 @@ class TaskAuditor(StrandAuditor):
             self._read_whole(conversation.first or call, "prompt"),
             conversation.summary,
             conversation.left_out,
-            conversation.rounds[conversation.left_out :],
+            rounds=conversation.rounds[conversation.left_out :],
             is_summary=conversation.method is kinds.CompactionMethod.SUMMARY,
         )
         if fault:

@@ -90,7 +90,7 @@ class LocalProvider:
                          "cost": float(self.stated_cost["usage"])}  # fmt: skip
             await _chat(request, read, written, send, cut=cut, usage=usage)
         elif path.endswith(("enerateContent", "mbedContents")):
-            await _gemini(path, request, read, written, send, cut=cut)
+            await _gemini(path, request, read, written, send=send, cut=cut)
         elif path.endswith("/responses"):
             await _responses(request, read, written, send, cut=cut)
         elif path.endswith("/messages"):

@@ -84,8 +84,8 @@ def set_inner_member(data: bytes, names: Sequence[str], value: object) -> bytes:
     name, *inner = names
     if not inner:
         return set_member(data, name, value)
-    found = bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get(name, b"null"))
-    changed = set_inner_member(b"{}" if found == b"null" else found, inner, value)
+    member = bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get(name, b"null"))
+    changed = set_inner_member(b"{}" if member == b"null" else member, inner, value)
     return set_member(data, name, msgspec.Raw(changed))
 
 

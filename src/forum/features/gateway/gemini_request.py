@@ -190,10 +190,10 @@ class _ContentCounter:
             for content in _objects(members.get("content")):
                 self._count_content(content)
 
-    def _check(self, members: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, Any]:
+    def _check(self, members: Mapping[str, Any], accepted: frozenset[str]) -> Mapping[str, Any]:
         """Return an object in one spelling, and name the members that are not known."""
         folded = _fold(members)
-        for name in sorted(folded.keys() - known):
+        for name in sorted(folded.keys() - accepted):
             value = folded[name]
             if value is not None and value not in _HARMLESS_VALUES.get(name, ()):
                 self.unpriced.append(name)

@@ -71,7 +71,7 @@ class ProgramTree:
                 remove_control_group(group)
                 raise
         reader, writer = await asyncio.open_connection(sock=ours, limit=_MAX_REPORT_BYTES)
-        return cls(guard, reader, writer, run, group)
+        return cls(guard, reader, writer, run, _group=group)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the program; SIGKILL, to all that it started too."""
@@ -106,5 +106,5 @@ class ProgramTree:
         if not self._guard.returncode:
             return []
         marker = f"{_RUN_VARIABLE}={self._run}"
-        found = (process for process, _ in list_descendants(os.getpid()))
-        return [process for process in found if has_variable(process, marker)]
+        descendants = (process for process, _ in list_descendants(os.getpid()))
+        return [process for process in descendants if has_variable(process, marker)]

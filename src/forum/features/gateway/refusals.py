@@ -100,8 +100,8 @@ def error_body(provider: ApiProvider, status: int, code: str, message: str) -> b
             "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code, "domain": "forum"
         }  # fmt: skip
         state = _GEMINI_STATES.get(status, "INTERNAL")
-        found = {"code": status, "message": message, "status": state, "details": [reason]}
-        return msgspec.json.encode({"error": found})
+        status_body = {"code": status, "message": message, "status": state, "details": [reason]}
+        return msgspec.json.encode({"error": status_body})
     kind = _OPENAI_TYPES.get(status, "invalid_request_error")
     members = {"message": message, "type": kind, "param": None, "code": code}
     return msgspec.json.encode({"error": members})

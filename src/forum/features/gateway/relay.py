@@ -302,8 +302,10 @@ class _Exchange:
     def aim(self, target: attempts.CallTarget, began: int, first_byte_s: float | None) -> None:
         """Make the next attempt, at an upstream, a call of its own."""
         if self.target is not target:
-            self.span, self.began, self.started = self.run.new_span(), began, monotonic()
-        self.target, self.first_byte_s, self.limit = target, first_byte_s, None
+            self.span = self.run.new_span()
+            self.began, self.started = began, monotonic()
+        self.target, self.limit = target, None
+        self.first_byte_s = first_byte_s
 
     @property
     def may_go_on(self) -> bool:

@@ -125,6 +125,6 @@ def _find_azure_route(path: str) -> ApiRoute:
     prefix = next((each for each in _AZURE_PREFIXES if path.startswith(f"{each}/")), "")
     operation = ApiOperation.UNKNOWN
     if prefix:
-        known = (ApiProvider.OPENAI, path.removeprefix(prefix))
-        operation = _POST_PATHS.get(known, operation)
+        openai_path = (ApiProvider.OPENAI, path.removeprefix(prefix))
+        operation = _POST_PATHS.get(openai_path, operation)
     return ApiRoute(ApiProvider.AZURE, operation, path)

@@ -182,16 +182,16 @@ def find_credentials(
 ) -> list[tuple[bytes, bytes]]:
     """Return the credentials that a client shows to a provider, as headers."""
     names = CREDENTIALS if provider is ApiProvider.GEMINI else CREDENTIALS - {_GEMINI_KEY}
-    found = [pair for pair in received if pair[0].decode("latin-1").lower() in names]
+    credentials = [pair for pair in received if pair[0].decode("latin-1").lower() in names]
     if provider is ApiProvider.GEMINI:
         pairs = (pair.partition(b"=") for pair in query.split(b"&"))
-        found += [
+        credentials += [
             (_GEMINI_KEY.encode(), key)
             for name, _, value in pairs
             if unquote_to_bytes(name) == _KEY_MEMBER.encode()
             and _PLAIN_VALUE.fullmatch(key := unquote_to_bytes(value))
         ]
-    return found
+    return credentials
 
 
 def bare_credential(value: bytes) -> bytes:

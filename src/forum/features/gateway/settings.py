@@ -176,7 +176,7 @@ def _read_upstreams(
     settings: Settings, section: GatewaySection, environ: Mapping[str, str]
 ) -> dict[str, CallTarget]:
     """Return the upstreams that routes can name, with the prices that are declared for each."""
-    found = {}
+    targets = {}
     for name, upstream in settings.sections.read_named("upstreams", UpstreamSection).items():
         # The user's own settings are the operator's, and no tenant gets their keys.
         if _is_tenant(settings) and settings.origins.get(f"upstreams.{name}") != str(settings.file):
@@ -200,8 +200,8 @@ def _read_upstreams(
                 is_free=section.free_loopback and is_loopback(url),
                 upstream=name,
             )
-            found[name] = CallTarget(address, _read_prices(section.prices | upstream.prices))
-    return found
+            targets[name] = CallTarget(address, _read_prices(section.prices | upstream.prices))
+    return targets
 
 
 def _read_routes(
@@ -209,7 +209,7 @@ def _read_routes(
 ) -> dict[str, ModelRoute]:
     """Return the routes.  Raises `ValueError`."""
     seconds = float(_read_limit(section, "first_byte_seconds"))
-    found = {}
+    routes = {}
     for name, listed in section.routes.items():
         targets = []
         for each in listed:
@@ -224,8 +224,8 @@ def _read_routes(
             raise ValueError(
                 f"routes.{name}: list upstreams that speak one API, openai or anthropic"
             )
-        found[name] = ModelRoute(providers.pop(), tuple(targets), seconds)
-    return found
+        routes[name] = ModelRoute(providers.pop(), tuple(targets), seconds)
+    return routes
 
 
 def _read_prices(prices: Mapping[str, WrittenPrice]) -> PriceBook:

@@ -315,8 +315,8 @@ def _render_block(
         f"<h3>{_clean(transcript.describe_step(step, recorded))} <small>{index} {at}</small></h3>"
     )
     repeated = describe_repetition(recorded)
-    said = [_paragraph(f"({repeated})")] if repeated else []
-    request = "".join([*said, *(_render_message(step, m) for m in recorded.request)])
+    notes = [_paragraph(f"({repeated})")] if repeated else []
+    request = "".join([*notes, *(_render_message(step, m) for m in recorded.request)])
     reply = "".join(_render_message(step, message) for message in recorded.reply)
     sides = f"<div>{request}</div><div>{reply}</div>"
     return f'<section>{head}<div class="sides">{sides}</div></section>'

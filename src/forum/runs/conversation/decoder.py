@@ -206,7 +206,8 @@ def limit_messages(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
     What an earlier request has does not count, so the limit is no part of decoding a request.
     """
     kept: list[ChatMessage] = []
-    left, values_left, cut = MAX_TEXT_CHARS, MAX_VALUES, 0
+    left, values_left = MAX_TEXT_CHARS, MAX_VALUES
+    cut = 0
     for message in messages:
         shown = message
         if len(kept) >= MAX_MESSAGES or values_left <= 0:
@@ -235,9 +236,11 @@ def _shorten(message: ChatMessage, chars: int, parts: int) -> ChatMessage:
         keep(message.text),
         keep(message.reasoning),
         tuple(replace(call, arguments=keep(call.arguments)) for call in message.calls[:parts]),
-        tuple(replace(result, text=keep(result.text)) for result in message.results[:parts]),
-        message.attachments[:parts],
-        keep(message.note),
+        results=tuple(
+            replace(result, text=keep(result.text)) for result in message.results[:parts]
+        ),
+        attachments=message.attachments[:parts],
+        note=keep(message.note),
     )
 
 

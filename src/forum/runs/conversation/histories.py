@@ -55,8 +55,8 @@ def count_repeated(request: Sequence[ChatMessage], history: History) -> int:
     count = count_same(request, history.request)
     if count < len(history.request):
         return count
-    for message, said in zip(request[count:], history.reply, strict=False):
-        if not _is_sent_back(message, said):
+    for message, earlier in zip(request[count:], history.reply, strict=False):
+        if not _is_sent_back(message, earlier):
             break
         count += 1
     return count
@@ -93,14 +93,14 @@ def count_same(first: Sequence[ChatMessage], second: Sequence[ChatMessage]) -> i
     return low
 
 
-def _is_sent_back(message: ChatMessage, said: ChatMessage) -> bool:
-    if message == said:
+def _is_sent_back(message: ChatMessage, earlier: ChatMessage) -> bool:
+    if message == earlier:
         return True
-    if (message.role, message.text) != (said.role, said.text):
+    if (message.role, message.text) != (earlier.role, earlier.text):
         return False
-    if message.reasoning not in ("", said.reasoning) or message.results or message.attachments:
+    if message.reasoning not in ("", earlier.reasoning) or message.results or message.attachments:
         return False
-    return list(map(_call_key, message.calls)) == list(map(_call_key, said.calls))
+    return list(map(_call_key, message.calls)) == list(map(_call_key, earlier.calls))
 
 
 def _call_key(call: ChatToolCall) -> tuple[str, str, str]:
@@ -133,8 +133,8 @@ def _align(new: Sequence[ChatMessage], old: Sequence[ChatMessage]) -> Iterator[t
             at, there = at + 1, there + 1
 
 
-def _is_same(message: ChatMessage, said: ChatMessage) -> bool:
-    return message == said or _is_sent_back(message, said)
+def _is_same(message: ChatMessage, earlier: ChatMessage) -> bool:
+    return message == earlier or _is_sent_back(message, earlier)
 
 
 def _anchors(new: Sequence[ChatMessage], old: Sequence[ChatMessage]) -> list[tuple[int, int]]:

@@ -50,7 +50,7 @@ class _ListEnds(NamedTuple):
         """Return the first elements, in lists that may grow."""
         counts, open_messages = self.counts[:count], self.unfinished[:count]
         messages = self.messages[: counts[-1]] if counts else ()
-        return _ListEnds(self.start, self.places[:count], counts, open_messages, messages)
+        return _ListEnds(self.start, self.places[:count], counts, open_messages, messages=messages)
 
 
 class DecodedRequest(NamedTuple):
@@ -82,19 +82,25 @@ def decode_request(
     if before.places:
         # What was read already is one element in the document that is left to be read.
         document = content[: before.start] + b"null" + content[before.places[-1] :]
-        found = _find_list(document)
-        if found and found.start == before.start:
-            return _read_list(found, content, role, before)
-    found = _find_list(content)
-    if found is None or not found.elements or isinstance(found.elements[0], int):
+        message_list = _find_list(document)
+        if message_list and message_list.start == before.start:
+            return _read_list(message_list, content, role, before)
+    message_list = _find_list(content)
+    if (
+        message_list is None
+        or not message_list.elements
+        or isinstance(message_list.elements[0], int)
+    ):
         return DecodedRequest(decode_body(content, role, is_limited=False))
-    return _read_list(found, content, role, _ListEnds(found.start, [], [], [], ()))
+    return _read_list(
+        message_list, content, role, _ListEnds(message_list.start, [], [], [], messages=())
+    )
 
 
 def _find_kept(earlier: DecodedRequest | None, kept: int) -> _ListEnds:
     """Return the elements of an earlier request that lie in its first bytes."""
     if earlier is None or earlier.ends is None:
-        return _ListEnds(0, [], [], [], ())
+        return _ListEnds(0, [], [], [], messages=())
     # The byte behind an element is the same too, or a number might go on there.
     return earlier.ends.cut(bisect_left(earlier.ends.places, kept))
 
@@ -147,11 +153,11 @@ def _find_member(document: bytes, at: int, raws: dict[str, msgspec.Raw], wanted:
 
 
 def _read_list(
-    found: _FoundList, content: bytes, role: ChatRole, before: _ListEnds
+    message_list: _FoundList, content: bytes, role: ChatRole, before: _ListEnds
 ) -> DecodedRequest:
     """Return a request, read on behind the elements that an earlier one has too."""
     reader = MessageReader(is_limited=False)
-    members = as_object(found.value)
+    members = as_object(message_list.value)
     depth = 2 if members else 1
     reader.read_system(members, depth - 1)
     lead = len(reader.messages)
@@ -159,9 +165,9 @@ def _read_list(
     if is_resumed:
         reader.resume(before.messages, before.unfinished[-1])
     element_role = ChatRole.USER if members else role
-    read_to = before.places[-1] if is_resumed else found.start
-    places = _element_ends(content, read_to, found.sizes[is_resumed:])
-    for element, end in zip(found.elements[is_resumed:], places, strict=True):
+    read_to = before.places[-1] if is_resumed else message_list.start
+    places = _element_ends(content, read_to, message_list.sizes[is_resumed:])
+    for element, end in zip(message_list.elements[is_resumed:], places, strict=True):
         reader.read(element, element_role, depth)
         unfinished = reader.open
         if unfinished is None or unfinished.size <= _MAX_OPEN_PARTS:

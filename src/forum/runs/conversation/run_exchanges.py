@@ -142,7 +142,8 @@ class _ExchangeReader:
     def __init__(
         self, record: RunRecord, steps: Sequence[ConversationStep], start: int = 0
     ) -> None:
-        self._record, self._steps, self._start = record, steps, start
+        self._record = record
+        self._steps, self._start = steps, start
         self._histories = _OpenHistories()
         self._requests: dict[int, _ReadRequest] = {}
         self._stored: dict[tuple[int, str], StoredBody] = {}
@@ -175,7 +176,7 @@ class _ExchangeReader:
         if is_shown:
             model_exchange = self._read_model(sizes, place)
         self._histories.add(sizes)
-        kept = {known.number for known in self._histories.all}
+        kept = {history.number for history in self._histories.all}
         self._requests = {n: read for n, read in self._requests.items() if n in kept}
         return model_exchange
 
@@ -192,9 +193,9 @@ class _ExchangeReader:
         """Return a call of a model, without what earlier requests have."""
         step = self._steps[sizes.number]
         earlier = self._histories.all
-        for known in earlier:
-            if known.number not in self._requests:
-                self._load(known)
+        for other in earlier:
+            if other.number not in self._requests:
+                self._load(other)
         mine = self._read_request(sizes, place, earlier)
         reply = self._read_reply(step)
         asked = mine.decoded.body
@@ -204,17 +205,17 @@ class _ExchangeReader:
         new = self._leave_out_repeated(whole, earlier)
         return replace(new, request=limit_messages(new.request))
 
-    def _load(self, known: _Sizes) -> None:
+    def _load(self, sizes: _Sizes) -> None:
         """Read a request of a step before the start, to compare the next ones with it."""
-        step = self._steps[known.number]
+        step = self._steps[sizes.number]
         self._look_up(step)
         place = self._find_request(step)
         if place is None:
             return  # it was erased meanwhile
-        read = self._read_request(known, place, [])
+        read = self._read_request(sizes, place, [])
         reply = self._read_reply(step).reply
         history = History(_without_notes(read.decoded.body.messages), reply)
-        self._requests[known.number] = read._replace(history=history)
+        self._requests[sizes.number] = read._replace(history=history)
 
     def _look_up(self, step: ConversationStep) -> None:
         wanted = list(_places(step, is_shown=True))
@@ -230,17 +231,17 @@ class _ExchangeReader:
         located, name = place
         body = self._stored[id(located), name]
         base, kept = None, 0
-        for known in earlier:
-            if known.number in self._requests and known.spans and sizes.spans:
-                length = common_beginning(sizes.spans, known.spans, known.size)
+        for other in earlier:
+            if other.number in self._requests and other.spans and sizes.spans:
+                length = common_beginning(sizes.spans, other.spans, other.size)
                 if length > kept:
-                    base, kept = self._requests[known.number], length
-        content = read_after(located.entry, name, body, base.content if base else b"", kept)
-        for known in earlier if sizes.spans is None else ():
-            if known.number in self._requests:
-                length = common_prefix(content, self._requests[known.number].content)
+                    base, kept = self._requests[other.number], length
+        content = read_after(located.entry, name, body, base.content if base else b"", kept=kept)
+        for other in earlier if sizes.spans is None else ():
+            if other.number in self._requests:
+                length = common_prefix(content, self._requests[other.number].content)
                 if length > kept:
-                    base, kept = self._requests[known.number], length
+                    base, kept = self._requests[other.number], length
         decoded = decode_request(content, ChatRole.USER, base.decoded if base else None, kept)
         return _ReadRequest(content, decoded, History(()))
 
@@ -249,12 +250,12 @@ class _ExchangeReader:
     ) -> ModelExchange:
         request = model_exchange.request
         best, follows = Repetition(0), None
-        for known in reversed(earlier):
-            if known.number not in self._requests:
+        for other in reversed(earlier):
+            if other.number not in self._requests:
                 continue
-            repetition = compare_histories(request, self._requests[known.number].history)
+            repetition = compare_histories(request, self._requests[other.number].history)
             if repetition.total > best.total:
-                best, follows = repetition, known.number
+                best, follows = repetition, other.number
             if best.beginning and not best.dropped and best.total >= len(request) - 1:
                 break
         if follows is None:
@@ -276,14 +277,14 @@ class _ExchangeReader:
             return model_exchange
         message = model_exchange.request[0]
         best, follows = 0, None
-        for known in earlier:
-            if known.number not in self._requests:
+        for other in earlier:
+            if other.number not in self._requests:
                 continue
-            request = self._requests[known.number].history.request
+            request = self._requests[other.number].history.request
             if len(request) == 1 and request[0].role is message.role:
                 length = _common_chars(message.text, request[0].text)
                 if length > best:
-                    best, follows = length, known.number
+                    best, follows = length, other.number
         if follows is None or best < _MIN_REPEATED_CHARS:
             return model_exchange
         index = self._steps[follows].located.index
