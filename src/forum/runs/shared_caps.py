@@ -92,7 +92,7 @@ def _is_like(name: str, pattern: str) -> bool:
     A name with characters of patterns is meant by itself too: no cap passes over its own name.
     """
     recorded = _ENCODED.sub(
-        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), pattern
+        lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), pattern
     )
     return any(name == each or fnmatchcase(name, each) for each in {pattern, recorded})
 

@@ -198,7 +198,7 @@ def _find_other_costs(
         rows, calls = [row for row, _ in some], [call for _, call in some]
         whole = UsageRow(
             rows[0].begin, rows[-1].end, rows[0].model, _sum(row.usage for row in rows),
-            sum(row.slack for row in rows),
+            slack=sum(row.slack for row in rows),
         )  # fmt: skip
         recorded = _sum(call.usage for call in calls)
         if _differs(bill, whole, recorded):
@@ -233,7 +233,8 @@ def _pair_calls(
     for call in sorted(calls, key=lambda call: call.began):
         key = (model_of(call.model), call.usage.input_tokens, call.usage.output_tokens)
         alike[key][1].append(call)
-    pairs, rows_left, calls_left = [], [], []
+    pairs = []
+    rows_left, calls_left = [], []
     for some_rows, some_calls in alike.values():
         # Both in the order of time: the earlier of two that are too far apart has no partner.
         while some_rows and some_calls:

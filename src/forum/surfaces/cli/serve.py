@@ -190,7 +190,7 @@ def serve(
     team = submit_options.served_team_settings(settings[0], agents, here=False)
     # No key is created here: one that was not mounted must not be replaced by a new one.
     with open_together(settings) as forums:
-        config = _make_server_config(forums, place, rules, team, only or "")
+        config = _make_server_config(forums, place, rules, team, only=only or "")
         if place.host not in _LOOPBACK_HOSTS and not (
             config.bearer or any(f.access.read_access().granted for f in forums)
         ):
