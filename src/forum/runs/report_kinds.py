@@ -270,9 +270,9 @@ REPORT_KINDS = Kinds(
 )
 
 
-def counts_elsewhere(told: str, by: str, trace: str) -> bool:
+def counts_elsewhere(provenance: str, by: str, trace: str) -> bool:
     """Return whether a run with this source is of a program whose calls a gateway records."""
-    if told == ReportProvenance.RELAYED:
+    if provenance == ReportProvenance.RELAYED:
         return False
     return by == FORUM_RUN_REPORTER or is_run_id(trace)
 

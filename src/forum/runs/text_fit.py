@@ -128,10 +128,10 @@ def is_excerpt_of(shown: bytes, text: bytes) -> bool:
         words = words or _join_words(text)
         if note is None:
             # A heading is taken from such a passage in the same way.
-            known = _REPLACED in line.decode(errors="replace") and _join_words(line) in words
+            is_shown = _REPLACED in line.decode(errors="replace") and _join_words(line) in words
         else:
-            known = _names_beginning(note[1].decode(errors="replace"), words)
-        if not known:
+            is_shown = _names_beginning(note[1].decode(errors="replace"), words)
+        if not is_shown:
             return False
     return True
 

@@ -455,8 +455,8 @@ class PeriodTally:
 
 def _is_counted_elsewhere(facts: Mapping[str, Any]) -> bool:
     """Return whether a program under `forum run` reports, so that a gateway records its calls."""
-    told, by, trace = (str(facts.get(name, "")) for name in ("told", "by", "trace"))
-    return counts_elsewhere(told, by, trace)
+    provenance, by, trace = (str(facts.get(name, "")) for name in ("told", "by", "trace"))
+    return counts_elsewhere(provenance, by, trace)
 
 
 def _describe_begin(entry: PartEntry) -> dict[str, Any]:

@@ -227,8 +227,12 @@ class Relay:
         self, http_exchange: "_Exchange", read: ReadRequest
     ) -> attempts.ModelRoute | None:
         """Return the route by the name that a request gives as its model, if there is one."""
-        found = self._routes.get(read.model)
-        return found if found and found.provider is http_exchange.request.provider else None
+        route_target = self._routes.get(read.model)
+        return (
+            route_target
+            if route_target and route_target.provider is http_exchange.request.provider
+            else None
+        )
 
     async def _attempt(self, http_exchange: "_Exchange", read: ReadRequest, body: bytes) -> bool:
         """Make a call at one upstream; return whether the next one is to be tried."""
