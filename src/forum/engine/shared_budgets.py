@@ -152,6 +152,12 @@ class SharedBudgets:
         mine = (u for u in self._orders.value.uses if (u.scope, find_period(u.period)) in scopes)
         return max((a.percent for use in mine for a in shared_caps.find_alerts(use)), default=0)
 
+    @property
+    def has_caps(self) -> bool:
+        """Whether there is any cap, for whomever, as this process knows it."""
+        caps, _ = self._rules()
+        return bool(caps)
+
     def limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to what a caller does, as this process knows them."""
         caps, teams = self._rules()

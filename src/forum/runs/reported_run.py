@@ -32,11 +32,14 @@ class ReportedRunWriter:
         run: str,
         cause: Hash | None = None,
         cap: ports.Amount = ports.UNLIMITED,
+        *,
+        program: str = "",
     ) -> None:
         """Take a run with its cap, and the entry that the first entries of its spans follow from.
 
-        A writer without a cause begins no spans.
+        A writer without a cause begins no spans.  `program` is the label of the run.
         """
+        self.program = program
         self.run, self.cause = run, cause
         self._ledger, self._cap = ledger, cap
 
@@ -176,7 +179,7 @@ def open_reported_run(
     draft = source_draft(run, name, source)
     draft = replace(draft, effects=(*draft.effects, *charges))
     main = ledger.open_run(run, actor or draft.actor, draft, new=True)
-    return ReportedRunWriter(ledger, run, main.head, source.cap)
+    return ReportedRunWriter(ledger, run, main.head, source.cap, program=draft.actor)
 
 
 def close_reported_run(

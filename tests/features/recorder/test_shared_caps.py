@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,22 @@ def test_a_cap_of_the_day_refuses_calls_of_the_sdk(project: Path, usd: int | Non
     assert refused.value.cap == CAP_NANO
     assert sorted(step.outcome for step in run.steps) == ["denied", "ok", "ok"]
     assert spent(project) == sum(step.usd for step in run.steps) > 0
+
+
+def test_a_cap_of_an_agent_holds_for_a_program_of_that_name(project: Path) -> None:
+    """The agent is the one that a step names, or else the run; others go on."""
+    (project / "forum.toml").write_text(f'{CAP}agent = "spender"\n')
+    made: Counter[str] = Counter()
+    with forum.open(project) as recorder:
+        for name in ("spender", "other"):
+            with recorder.run(name), suppress(BudgetExceeded):
+                for _ in range(3):
+                    with recorder.budget("gpt-4o-mini", input="hello", max_tokens=400) as call:
+                        call.tokens(5, 400)
+                    made[name] += 1
+
+    assert made == {"spender": 2, "other": 3}
+    assert {use.scope for use in uses(project)} == {"agent:spender"}
 
 
 def test_processes_share_the_cap(project: Path) -> None:

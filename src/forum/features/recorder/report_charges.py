@@ -7,6 +7,7 @@ has occurred, and the calls that follow are refused.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from forum.engine import SharedBudgets, settle_charges
@@ -22,33 +23,45 @@ _open_calls: "WeakKeyDictionary[SharedBudgets, OrderedDict[tuple[str, str], Char
 """The charges of calls under way by run and span: a server has a writer for each request."""
 
 
+class ChargedStep(NamedTuple):
+    """A step, and the agent that caps know it by: the one that it names, or else the program."""
+
+    span: str
+    agent: str
+
+
 class ReportCharges:
     """The caps over many runs that the calls of one reporter are charged to."""
 
     def __init__(self, budgets: SharedBudgets, actor: str) -> None:
-        self._budgets, self._caller = budgets, Caller(actor)
+        self._budgets, self._actor = budgets, actor
         self._open = _open_calls.setdefault(budgets, OrderedDict())
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The limits that apply now."""
+    def may_apply(self) -> bool:
+        """Whether there are caps; which of them apply depends on the agent that calls."""
         self._budgets.read_if_stale()
-        return self._budgets.limits(self._caller)
+        return self._budgets.has_caps
+
+    def _limits(self, agent: str) -> tuple[Limit, ...]:
+        self._budgets.read_if_stale()
+        return self._budgets.limits(Caller(self._actor, agent=agent))
 
     def reserve(
-        self, run: str, span: str, bound: Amount, commit: Callable[[Charges], None]
+        self, run: str, step: ChargedStep, bound: Amount, commit: Callable[[Charges], None]
     ) -> None:
         """Record a call with charges for its highest cost.  Raises `SharedCapExceeded`."""
 
         def keep(charges: Charges) -> None:
             commit(charges)
-            self._open[run, span] = charges
+            self._open[run, step.span] = charges
             # One that is forgotten stays charged in full, as after a crash.
             while len(self._open) > _MAX_OPEN_CALLS:
                 self._open.popitem(last=False)
 
         try:
-            self._budgets.spend(self._caller, Spend(bound.usd, bound.tokens), keep)
+            caller = Caller(self._actor, agent=step.agent)
+            self._budgets.spend(caller, Spend(bound.usd, bound.tokens), keep)
         except SpendingFrozen as error:
             raise SharedCapExceeded(run, "usd", bound.usd, 0, cap=0, why=str(error)) from None
         except CapReached as error:
@@ -56,22 +69,22 @@ class ReportCharges:
                 run, error.limit, error.asked, error.used, cap=error.cap, why=str(error)
             ) from None
 
-    def settle(self, run: str, span: str, bound: Amount, spent: Amount) -> Charges:
+    def settle(self, run: str, step: ChargedStep, bound: Amount, spent: Amount) -> Charges:
         """Return the charges that settle a call by what it has cost."""
         more = Spend(spent.usd - bound.usd, spent.tokens - bound.tokens)
-        charged = self._open.get((run, span))
+        charged = self._open.get((run, step.span))
         if charged:
             return settle_charges(charged, more)
         # It began in another process, or before a cap applied: nobody knows which period has paid,
         # so nothing is given back.
-        return self.count(Amount(max(0, more.usd), max(0, more.tokens)))
+        return self.count(step.agent, Amount(max(0, more.usd), max(0, more.tokens)))
 
     def forget(self, run: str, span: str) -> None:
         """Forget a call that has ended, once that is recorded."""
         self._open.pop((run, span), None)
 
-    def count(self, spent: Amount) -> Charges:
+    def count(self, agent: str, spent: Amount) -> Charges:
         """Return the charges for a call whose cost has occurred."""
         amount = Spend(spent.usd, spent.tokens)
-        limits = [limit for limit in self.limits if limit.counts(amount)]
+        limits = [limit for limit in self._limits(agent) if limit.counts(amount)]
         return self._budgets.count(limits, amount)

@@ -16,7 +16,7 @@ from forum import errors
 from forum.engine import SharedBudgets, expire_gate, find_gate, open_gate_draft
 from forum.features.recorder import report_items
 from forum.features.recorder.earlier_inputs import InputJoiner
-from forum.features.recorder.report_charges import ReportCharges
+from forum.features.recorder.report_charges import ChargedStep, ReportCharges
 from forum.features.recorder.values import to_attachment
 from forum.ledger.body import BytesContent
 from forum.ledger.database_memory import DatabaseMemory
@@ -158,7 +158,7 @@ class ReportWriter:
                 # What a gateway has relayed for a key is not the key's to add to.
                 and facts.told is not report_kinds.ReportProvenance.RELAYED
             ):
-                return ReportedRunWriter(self._ledger, run, leaf, facts.cap)
+                return ReportedRunWriter(self._ledger, run, leaf, facts.cap, program=entry.actor)
             break
         return None
 
@@ -170,7 +170,7 @@ class ReportWriter:
             StrandStart(
                 run.run,
                 report_kinds.span_strand(step.span),
-                _step_draft(run, step, charges=self._count(step)),
+                _step_draft(run, step, charges=self._count(run, step)),
             )
             for run, step in steps
         ]
@@ -179,12 +179,14 @@ class ReportWriter:
             self._remember_end(start.run, start.strand, 0, entry, ends=True)
         return [entry is not None for entry in entries]
 
-    def _count(self, step: report_items.StepReport) -> tuple[BudgetSliceCharge, ...]:
+    def _count(
+        self, run: ReportedRunWriter, step: report_items.StepReport
+    ) -> tuple[BudgetSliceCharge, ...]:
         """Return the charges of a call that is recorded only after it was made."""
         spent = _spent(step)
         if self._charges is None or step.op is not _MODEL or spent == Amount():
             return ()
-        return self._charges.count(spent)
+        return self._charges.count(_charged_step(run, step).agent, spent)
 
     def begin_step(
         self,
@@ -226,7 +228,8 @@ class ReportWriter:
             commit(())
         else:
             bound = Amount(begin.usd, begin.tokens)
-            self._charges.reserve(run.run, begin.span, bound, commit)
+            charged = _charged_step(run, begin)
+            self._charges.reserve(run.run, charged, bound, commit)
 
     def begin_within(
         self,
@@ -310,7 +313,8 @@ class ReportWriter:
         if is_new:
             charges: tuple[BudgetSliceCharge, ...] = ()
             if self._charges is not None and step.op is _MODEL:
-                charges = self._charges.settle(run.run, step.span, begun.reserved, _spent(step))
+                charged = _charged_step(run, step)
+                charges = self._charges.settle(run.run, charged, begun.reserved, _spent(step))
             (entry,) = strand.append(_step_draft(run, step, begun, charges=charges))
             self._remember_end(run.run, strand.name, 1, entry, ends=True)
             if self._charges is not None:
@@ -636,6 +640,14 @@ def _missing_steps(
     counts[end.missing_why] += missing - dropped - refused
     counts[_FILTERED] += end.filtered
     return tuple(report_kinds.ReportGapFacts(why, steps) for why, steps in counts.items() if steps)
+
+
+def _charged_step(
+    run: ReportedRunWriter, step: report_items.StepBegin | report_items.StepReport
+) -> ChargedStep:
+    """Return a step under the agent that caps know it by; free text is no name of one."""
+    agent = report_kinds.label_name(step.agent, run.program) if step.agent else run.program
+    return ChargedStep(step.span, agent)
 
 
 def _spent(step: report_items.StepReport) -> Amount:

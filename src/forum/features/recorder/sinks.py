@@ -144,7 +144,7 @@ class LedgerSink(ReportSink):
     @property
     def has_shared_caps(self) -> bool:
         """Whether caps over many runs apply to calls of models."""
-        return self._charges is not None and bool(self._charges.limits)
+        return self._charges is not None and self._charges.may_apply
 
     def write(self, items: Sequence[ReportItem]) -> ReportResult:
         """Record items in the ledger."""
