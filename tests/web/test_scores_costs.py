@@ -128,6 +128,19 @@ def test_runs_that_a_cap_stopped_and_budgets_are_shown(shown: Shown) -> None:
     )
 
 
+def test_calls_by_upstream_are_those_of_the_runs_that_were_relayed(shown: Shown) -> None:
+    """Each with its failures, its latency and its cost."""
+    rows = shown.figures["costs"]["upstreams"]
+    relayed = [line for line in shown.listed if line["provenance"] == "relayed"]
+
+    assert rows
+    assert sum(int(row[1]) for row in rows) == sum(run["spent"]["calls"] for run in relayed)
+    assert all(row[3] and row[4] for row in rows if int(row[2]) < int(row[1]))
+    assert sum(Decimal(row[5].removeprefix("$")) for row in rows) == sum(
+        Decimal(run["spent"]["usd"]) for run in relayed
+    )
+
+
 def _dollars(text: str) -> float:
     return float(text.removeprefix("$"))
 

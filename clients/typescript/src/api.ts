@@ -1446,6 +1446,12 @@ export interface ReadDetails {
 /** Why a session ended without a synthesis. */
 export type Reason = "" | "budget_exceeded" | "external_research_required" | "provider_unrecoverable" | "schema_error" | "timeout" | "user_cancel" | "user_input_required";
 
+/** The calls that were refused for one reason before they were made. */
+export interface RefusalsForm {
+  reason: string;
+  calls: number;
+}
+
 /** Whether a replay of a run from its record gives the same entries. */
 export interface ReplayForm {
   /** The name of a run. */
@@ -2340,6 +2346,40 @@ export interface UntilAsk {
   until?: number | null;
 }
 
+/** The calls that one provider got. */
+export interface UpstreamForm {
+  /** The provider, or the upstream of a route. */
+  name: string;
+  calls: number;
+  /** How many of them did not end well. */
+  failed: number;
+  /** An exact amount in US dollars, as a string. */
+  usd: string;
+  /** Half of the calls that ended well took at most so long. */
+  p50_ms: number;
+  /** Of the calls that ended well, 95 % took at most so long. */
+  p95_ms: number;
+}
+
+/** The time whose calls are counted. */
+export interface UpstreamsAsk {
+  /** Only runs that began at or after this time. */
+  since?: string | null;
+  /** Only runs that began before this time. */
+  until?: string | null;
+}
+
+/** How providers have answered model calls of runs that Forum does not drive. */
+export interface UpstreamsForm {
+  upstreams: Array<UpstreamForm>;
+  refused: Array<RefusalsForm>;
+  /**
+   * If not null, older calls of the time that was asked for are not counted: a request reads the
+   * newest ten thousand entries of the log at most.
+   */
+  since: string | null;
+}
+
 /** Tokens. */
 export interface UsageForm {
   prompt_tokens: number;
@@ -2546,6 +2586,13 @@ export interface Operations {
     query: { by?: CostAxis; since?: string | null; until?: string | null; split?: CostAxis | null; cursor?: string };
     body: undefined;
     reply: CostsForm;
+  };
+  /** Count calls, failures, latency and refusals by provider */
+  "GET /api/v1/upstreams": {
+    path: undefined;
+    query: { since?: string | null; until?: string | null };
+    body: undefined;
+    reply: UpstreamsForm;
   };
   /** List the keys of the ledger */
   "GET /api/v1/keys": {
@@ -2853,6 +2900,7 @@ export const OPERATIONS: {
   "POST /api/v1/budgets": { reply: "json", keyed: false },
   "POST /api/v1/budgets/freeze": { reply: "json", keyed: false },
   "GET /api/v1/costs": { reply: "json", keyed: false },
+  "GET /api/v1/upstreams": { reply: "json", keyed: false },
   "GET /api/v1/keys": { reply: "json", keyed: false },
   "POST /api/v1/keys": { reply: "json", keyed: false },
   "DELETE /api/v1/keys/{key}": { reply: "json", keyed: false },

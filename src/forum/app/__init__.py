@@ -40,6 +40,7 @@ from forum.app.run_costs import CostAxis, CostSum, CostTable
 from forum.app.run_list import MAX_SCANNED_RUNS, ListedRun, RunPage, RunQuery
 from forum.app.runs import BudgetStatus, QuotaUse, RunOperations
 from forum.app.scores import ScoreOperations
+from forum.app.upstream_figures import UpstreamFigures
 from forum.app.witnesses import Witnesses, find_witnesses
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from forum.app.records import (
 )
 from forum.app.run_costs import CostAxis, CostTable, add_up_costs
 from forum.app.run_list import RunLister, RunPage, RunQuery
+from forum.app.upstream_figures import UpstreamFigures, count_upstream_calls
 from forum.errors import (
     AmbiguousEntry,
     AmbiguousRun,
@@ -247,6 +248,10 @@ class RunReads:
     def add_up_all_costs(self, axis: CostAxis, query: RunQuery) -> CostTable:
         """Return what all runs that match have cost, however long that takes."""
         return add_up_costs(self._project, axis, query, None, is_limited=False)
+
+    def count_upstream_calls(self, since: int, until: int) -> UpstreamFigures:
+        """Count the newest reported calls of a period, by provider."""
+        return count_upstream_calls(self._project, since, until)
 
     def measure_run(self, run: str) -> RecordFigures:
         """Return the figures of a run and of the runs within it.  Raises `NoSuchRun`."""

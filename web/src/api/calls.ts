@@ -3,7 +3,7 @@
 import {
   type Answer,
   type AskForm,
-  type BudgetForm,
+  type BudgetsForm,
   type CheckpointForm,
   type CostAxis,
   type CostsForm,
@@ -28,6 +28,7 @@ import {
   type ShownGateForm,
   type Taken,
   type TranscriptPage,
+  type UpstreamsForm,
   type WhyForm,
 } from "forumd-client";
 import type { Body } from "../model/body";
@@ -156,8 +157,15 @@ export function getCosts(
   return guarded(client.value.call("GET /api/v1/costs", { query }));
 }
 
-export async function listBudgets(): Promise<BudgetForm[]> {
-  return (await guarded(client.value.call("GET /api/v1/budgets"))).budgets;
+export function listBudgets(): Promise<BudgetsForm> {
+  return guarded(client.value.call("GET /api/v1/budgets"));
+}
+
+/** How providers have answered in a period, as far as the newest entries have it. */
+export function getUpstreams(period: { since: string; until: string }): Promise<UpstreamsForm> {
+  const { since, until } = period;
+  const query = { ...(since && { since }), ...(until && { until }) };
+  return guarded(client.value.call("GET /api/v1/upstreams", { query }));
 }
 
 export function cancelRun(run: string): Promise<Taken> {

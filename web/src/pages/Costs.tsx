@@ -1,9 +1,22 @@
-import type { BudgetForm, CostRowForm, CostsForm } from "forumd-client";
+import type {
+  BudgetForm,
+  CostRowForm,
+  CostsForm,
+  UpstreamForm,
+  UpstreamsForm,
+} from "forumd-client";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { getCosts, listBudgets, listRuns } from "../api/calls";
+import { getCosts, getUpstreams, listBudgets, listRuns } from "../api/calls";
 import { useLoad } from "../api/load";
-import { formatCount, formatDollars, formatNumberOf, formatSpent, shortId } from "../model/format";
+import {
+  formatCount,
+  formatDollars,
+  formatDuration,
+  formatNumberOf,
+  formatSpent,
+  shortId,
+} from "../model/format";
 import { readFilter } from "../model/runs";
 import {
   AXES,
@@ -42,6 +55,7 @@ export function Costs({ route }: { route: Route }) {
       <div class="stack">
         <Spending key={JSON.stringify(filter)} filter={filter} />
         <Budgets />
+        <Upstreams key={`${filter.since} ${filter.until}`} filter={filter} />
       </div>
       <SaidByServer />
     </>
@@ -379,7 +393,13 @@ function Budgets() {
   return (
     <section class="card">
       <h2>Budgets</h2>
-      {data.length === 0 ? (
+      {data.frozen && (
+        <p class="note bad">
+          All spending is frozen: no call is made. To end that, run{" "}
+          <code>forum budgets unfreeze</code>.
+        </p>
+      )}
+      {data.budgets.length === 0 ? (
         <div class="stack small quiet">
           <p>No cap over many runs is used now. Set one in forum.toml:</p>
           <pre>{'[budgets.daily]\nper = "day"\nusd = 20'}</pre>
@@ -392,10 +412,11 @@ function Budgets() {
               <th>For</th>
               <th>Period</th>
               <th>Used</th>
+              <th>Left</th>
             </tr>
           </thead>
           <tbody>
-            {data.map((budget) => (
+            {data.budgets.map((budget) => (
               <BudgetLine key={`${budget.name} ${budget.scope}`} budget={budget} />
             ))}
           </tbody>
@@ -445,6 +466,11 @@ function BudgetLine({ budget }: { budget: BudgetForm }) {
           />
         )}
       </td>
+      <td class="cost-key">
+        {left.usd !== null && <div>{formatSpent(left.usd, cap.usd)}</div>}
+        {left.tokens !== null && <div>{formatNumberOf(left.tokens, "token")}</div>}
+        {left.runs !== null && <div>{formatNumberOf(left.runs, "run")}</div>}
+      </td>
     </tr>
   );
 }
@@ -464,5 +490,105 @@ function Use({ what, used, cap, isSpent, words }: UseProps) {
       {words}
       {isSpent && <StateMark state="stopped" label="used up" />}
     </span>
+  );
+}
+
+/** How providers have answered the calls of gateways and reported runs, and what was refused. */
+function Upstreams({ filter }: { filter: CostFilter }) {
+  const { data, error, reload } = useLoad(() => getUpstreams(filter), [], POLL_MS);
+  if (error && !data) return <ErrorNote error={error} retry={reload} />;
+  if (!data) return <Loading what="upstreams" />;
+  return (
+    <section class="card">
+      <div class="card-head">
+        <h2>Upstreams</h2>
+        <span class="small quiet">
+          model calls of <code>forum run</code>, the gateway and programs that report
+        </span>
+      </div>
+      {data.upstreams.length === 0 ? (
+        <p class="small quiet">No such call was made in this period.</p>
+      ) : (
+        <UpstreamTable upstreams={data.upstreams} />
+      )}
+      <Refused refused={data.refused} />
+      {data.since !== null && (
+        <p class="note wait">
+          Calls before {data.since.slice(0, 16).replace("T", " ")} UTC are not counted: only the
+          newest entries are read.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function UpstreamTable({ upstreams }: { upstreams: UpstreamForm[] }) {
+  return (
+    <ScrollTable label="Upstreams">
+      <thead>
+        <tr>
+          <th>Upstream</th>
+          <th class="number">Calls</th>
+          <th class="number">Failed</th>
+          <th class="number" title="Half of the calls that ended well took at most so long">
+            p50
+          </th>
+          <th class="number" title="Of the calls that ended well, 95 % took at most so long">
+            p95
+          </th>
+          <th class="number">Cost</th>
+        </tr>
+      </thead>
+      <tbody>
+        {upstreams.map(({ name, calls, failed, usd, p50_ms, p95_ms }) => (
+          <tr key={name}>
+            <td class="cost-key">
+              <SafeText text={name || "no name"} />
+            </td>
+            <td class="number">{formatCount(calls)}</td>
+            <td class="number">
+              {failed > 0 ? <StateMark state="failed" label={formatCount(failed)} /> : "0"}
+            </td>
+            <td class="number">{failed < calls ? formatDuration(p50_ms) : ""}</td>
+            <td class="number">{failed < calls ? formatDuration(p95_ms) : ""}</td>
+            <td class="number">
+              <Money usd={usd} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </ScrollTable>
+  );
+}
+
+function Refused({ refused }: { refused: UpstreamsForm["refused"] }) {
+  if (refused.length === 0) return null;
+  return (
+    <div class="refused">
+      <RefusedTable refused={refused} />
+    </div>
+  );
+}
+
+function RefusedTable({ refused }: { refused: UpstreamsForm["refused"] }) {
+  return (
+    <ScrollTable label="Refused calls">
+      <thead>
+        <tr>
+          <th>Refused because of</th>
+          <th class="number">Calls</th>
+        </tr>
+      </thead>
+      <tbody>
+        {refused.map(({ reason, calls }) => (
+          <tr key={reason}>
+            <td>
+              <SafeText text={reason || "no reason"} />
+            </td>
+            <td class="number">{formatCount(calls)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </ScrollTable>
   );
 }

@@ -46,6 +46,7 @@ const days = await readTable("Cost of each day");
 const byLane = await readTable("Cost by lane");
 const noted = await readTable("Runs that a cap stopped or refused, or without a price");
 const budgets = await readTable("Budgets");
+const upstreams = await readTable("Upstreams");
 const segments = await page.locator(".cost-bars rect title").allTextContents();
 await page.getByRole("combobox").selectOption("model");
 const byModel = await readTable("Cost by model");
@@ -60,7 +61,7 @@ console.log(
   JSON.stringify({
     scores: { figures, cases, lanes, plays, check, dots },
     council: { ballots, conformity, dissent, gain },
-    costs: { days, byLane, byModel, noted, budgets, segments, hash },
+    costs: { days, byLane, byModel, noted, budgets, upstreams, segments, hash },
     faults,
   }),
 );

@@ -630,6 +630,27 @@ class AsyncWorkApi:
             forms.CostsForm,
         )
 
+    async def get_upstreams(
+        self, *, since: str | None = None, until: str | None = None
+    ) -> forms.UpstreamsForm:
+        """Count calls, failures, latency and refusals by provider.
+
+        `GET /api/v1/upstreams`; needs the scope `audit` or `read`.
+
+        `since`: Only runs that began at or after this time.
+
+        `until`: Only runs that began before this time.
+        """
+        return await self._connection.call(
+            ApiRequest(
+                method="GET",
+                path="/api/v1/upstreams",
+                query={"since": since, "until": until},
+                accept="application/json",
+            ),
+            forms.UpstreamsForm,
+        )
+
     async def route(self, text: str, *, record: bool | None = None) -> forms.RouteForm:
         """Ask where a request belongs, and why; recorded only with `record`.
 

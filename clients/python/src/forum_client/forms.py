@@ -1243,6 +1243,40 @@ class CostsForm(msgspec.Struct, frozen=True, kw_only=True):
     """The newest of these, at most a hundred."""
 
 
+class UpstreamForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that one provider got."""
+
+    name: str
+    """The provider, or the upstream of a route."""
+    calls: int
+    failed: int
+    """How many of them did not end well."""
+    usd: str
+    """An exact amount in US dollars, as a string."""
+    p50_ms: int
+    """Half of the calls that ended well took at most so long."""
+    p95_ms: int
+    """Of the calls that ended well, 95 % took at most so long."""
+
+
+class RefusalsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that were refused for one reason before they were made."""
+
+    reason: str
+    calls: int
+
+
+class UpstreamsForm(msgspec.Struct, frozen=True, kw_only=True):
+    """How providers have answered model calls of runs that Forum does not drive."""
+
+    upstreams: tuple[UpstreamForm, ...]
+    refused: tuple[RefusalsForm, ...]
+    since: str | None
+    """If not null, older calls of the time that was asked for are not counted: a request reads
+    the newest ten thousand entries of the log at most.
+    """
+
+
 class KeyForm(msgspec.Struct, frozen=True, kw_only=True):
     """An API key. The secret itself is never stored."""
 
