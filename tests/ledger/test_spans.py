@@ -60,6 +60,27 @@ def test_a_body_is_what_its_spans_say(parts: list[int], others: list[list[int]])
     assert len(shared.piece) <= len(content)
 
 
+def test_what_one_body_does_not_have_is_found_in_the_others() -> None:
+    """A prompt goes on with results, in any order; those are not compared with again."""
+    system, *results, new = (Random(number).randbytes(600 * number) for number in range(1, 6))
+    bodies = [known(number, content) for number, content in enumerate([system, *results])]
+    shared = share_body(9, system + b"a".join([results[2], new, results[0]]), bodies)
+
+    assert shared.piece == b"a" + new + b"a"
+    assert shared.contained == {0, 1, 3}
+
+
+def test_long_bodies_that_have_nothing_of_it_cost_no_seconds() -> None:
+    """The prompts of other agents are looked through in part only."""
+    bodies = [known(number, Random(number).randbytes(4 << 20)) for number in range(16)]
+    new = Random(99).randbytes(1 << 16)
+    start = process_time()
+    shared = share_body(99, new, bodies)
+
+    assert process_time() - start < 0.5
+    assert shared.piece == new
+
+
 @given(SPANS)
 def test_spans_are_read_as_they_were_written(spans: list[ByteSpan]) -> None:
     """In the least bytes, and no other bytes are spans."""

@@ -91,7 +91,7 @@ class FakeRun:
     def _share(self, n: int, content: bytes) -> StoredBody:
         shared = share_body(n, content, self._known[-8:])
         self.pieces[n] = shared.piece
-        self._known = [body for body in self._known if body.number != shared.continued]
+        self._known = [body for body in self._known if body.number not in shared.contained]
         self._known.append(KnownBody(n, content, shared.spans, shared.depth))
         parts = FakeShared(shared.spans, self.pieces)
         return StoredBody(bytes(32), lambda: parts.read_from(0), shared=parts)

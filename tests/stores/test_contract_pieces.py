@@ -150,23 +150,54 @@ def test_conversations_that_take_turns_do_not_spoil_each_other(store_factory: St
 
 
 def test_results_of_many_tools_displace_no_prompt(store_factory: StoreFactory) -> None:
-    """A turn with a dozen results costs what they are, by themselves and in the prompt."""
+    """A turn with a dozen results costs what they are, and the prompt repeats most of them."""
     random, store = Random(12), store_factory()
     chain, prompt = Chain(store_factory.origin), SYSTEM
-
-    def append(name: str, content: bytes) -> None:
-        record = chain.next(text=BytesContent(content))
-        body = replace(record.bodies[0], name=name)
-        store.append([record._replace(bodies=(body,))])
 
     for _ in range(10):
         results = [text(random, 3000) for _ in range(12)]
         for result in results:
-            append("result", result)
+            write_named(store, chain, result=result)
         prompt += b"".join(results)
-        append("prompt", prompt + TOOLS)
+        write_named(store, chain, prompt=prompt + TOOLS)
 
-    assert len(stored_pieces(store_factory)) <= 2.1 * len(prompt)
+    assert len(stored_pieces(store_factory)) <= 1.4 * len(prompt)
+
+
+@pytest.mark.parametrize("size", [600, 3000])
+def test_a_result_and_the_prompt_that_repeats_it_are_stored_once(
+    store_factory: StoreFactory, size: int
+) -> None:
+    """Whichever is erased, the other is whole; and what neither has is gone."""
+    random, store = Random(13), store_factory()
+    chain, prompt = Chain(store_factory.origin), SYSTEM
+    offers = b"an offer of a tool, " * 30
+    results, prompts = [], []
+    for turn in range(20):
+        content = text(random, size)
+        results.append(write_named(store, chain, result=content))
+        write_named(store, chain, offers=offers)
+        prompt += b"--- begin %d" % turn + content + b"--- end"
+        prompts.append(write_named(store, chain, prompt=prompt))
+    last = prompts.pop()
+
+    assert len(stored_pieces(store_factory)) <= 1.02 * len(prompt + offers)
+    store.erase_bodies([(record.position, "result") for record in results])
+    store.erase_bodies([(record.position, "prompt") for record in prompts])
+    body = store_factory().body(last.position, "prompt")
+    assert body
+    assert b"".join(body.read()) == prompt
+    store.erase_bodies([(last.position, "prompt")])
+    assert stored_pieces(store_factory) == offers
+
+
+def write_named(store: Store, chain: Chain, **bodies: bytes) -> EntryWrite:
+    """Append an entry with one body of this name."""
+    ((name, content),) = bodies.items()
+    record = chain.next(text=BytesContent(content))
+    record = record._replace(bodies=(replace(record.bodies[0], name=name),))
+    store.append([record])
+    return record
 
 
 @pytest.mark.parametrize("each_anew", [False, True], ids=["one process", "a process for each"])

@@ -6,7 +6,7 @@ their order, not on how a store keeps them.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -31,7 +31,7 @@ _MAX_KNOWN = 8
 """How many earlier bodies of one name a body is compared with."""
 
 _MAX_KNOWN_BYTES = 64 << 20
-_MAX_OWN_SPANS = 2048
+_MAX_OWN_SPANS = 4096
 """A body of more spans is written anew: a history in many small parts would cost its readers."""
 
 SaltedBody = tuple[bytes, bytes]
@@ -41,21 +41,20 @@ class _RecentBodies:
     """The last bodies of each name, with which later ones are compared."""
 
     def __init__(self) -> None:
-        self._bodies: deque[tuple[str, KnownBody]] = deque()
+        self._bodies: deque[KnownBody] = deque()
 
-    def of_name(self, name: str) -> list[KnownBody]:
-        """Return the bodies of this name, the oldest first."""
-        return [body for other, body in self._bodies if other == name]
+    def __iter__(self) -> Iterator[KnownBody]:
+        return iter(self._bodies)
 
-    def add(self, name: str, body: KnownBody, continued: int | None) -> None:
-        """Add a body; forget the one that it continues, and the oldest if there are too many."""
-        kept = [item for item in self._bodies if item[1].number != continued]
-        kept.append((name, body))
-        same = [item for item in kept if item[0] == name]
+    def add(self, body: KnownBody, contained: Container[int]) -> None:
+        """Add a body; forget those that it contains, and the oldest if there are too many."""
+        kept = [earlier for earlier in self._bodies if earlier.number not in contained]
+        kept.append(body)
+        same = [earlier for earlier in kept if earlier.name == body.name]
         if len(same) > _MAX_KNOWN:
             kept.remove(same[0])
         self._bodies = deque(kept)
-        while sum(len(body.content) for _, body in self._bodies) > _MAX_KNOWN_BYTES:
+        while sum(len(earlier.content) for earlier in self._bodies) > _MAX_KNOWN_BYTES:
             self._bodies.popleft()
 
 
@@ -81,7 +80,7 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
         recent = _RecentBodies()
         for number, (place, (salt, content)) in enumerate(bodies):
             self._bytes += len(content)
-            shared = self._share(number, content, recent.of_name(place[1]))
+            shared = self._share(number, content, list(recent))
             if shared is None:
                 self._whole[place] = salt, content
                 continue
@@ -90,8 +89,8 @@ class GatheredBodies(Mapping[Place, SaltedBody]):
             self._spans += len(shared.spans)
             if shared.piece:
                 self._pieces[number] = shared.piece
-            body = KnownBody(number, content, shared.spans, shared.depth)
-            recent.add(place[1], body, shared.continued)
+            body = KnownBody(number, content, shared.spans, shared.depth, name=place[1])
+            recent.add(body, shared.contained)
         self._write_lone_bodies_whole()
         self._numbers = {body.place: number for number, body in self._listed.items()}
 

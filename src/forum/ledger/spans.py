@@ -30,7 +30,8 @@ _MAX_ANCHORS = 48
 """How many places of the new bytes are looked for in the old ones, which bounds the search."""
 
 _MAX_SCANNED_BYTES = 4 << 20
-"""How many old bytes are looked through for them, which bounds the time."""
+"""How many old bytes are looked through for them, which bounds the time: in the body that shares
+most, and as many in all others."""
 
 _MAX_MATCHES = 256
 """How many parts are found between the common beginning and the common end."""
@@ -49,6 +50,7 @@ class ByteSpan(NamedTuple):
 
 
 _length_of = attrgetter("length")
+_new_of, _number_of = attrgetter("new"), attrgetter("number")
 
 
 class SpanList(NamedTuple):
@@ -80,44 +82,62 @@ class SharedBody(NamedTuple):
     list: SpanList
     depth: int
     """How many lists are read to know all spans, its own included."""
-    continued: int | None
-    """The known body that is contained in it, and is not needed for comparison any more."""
+    contained: frozenset[int]
+    """The known bodies that are contained in it, and are not needed for comparison any more."""
 
 
 def share_body(number: int, content: bytes, bodies: Sequence[KnownBody]) -> SharedBody:
     """Return how to store a body as what is new in it and what it shares with a known one.
 
     `number` names its list and its piece.  Of the known bodies, the one with the longest common
-    beginning is used, so that conversations that take turns in one run do not spoil each other.
+    beginning is used first, so that conversations that take turns in one run do not spoil each
+    other.  What it does not have is looked for in the others: a prompt repeats the result of a tool
+    and an earlier reply.
     """
     best, prefix = None, -1
     for body in bodies:
         length = common_prefix(content, body.content)
         if length > prefix:
             best, prefix = body, length
-    matches = list(_find_matches(content, best.content, prefix)) if best else []
-    if best and matches:
-        spans, piece = _lay_out(number, content, best, matches)
+    matches = list(_find_matches(content, best, prefix)) if best else []
+    others = [body for body in bodies if body is not best]
+    all_matches = sorted([*matches, *_find_elsewhere(content, matches, others)], key=_new_of)
+    if best and all_matches:
+        spans, piece = _lay_out(number, content, all_matches)
         if len(spans) <= MAX_SPANS:
-            shared = sum(match.length for match in matches)
-            continued = best.number if len(best.content) - shared < MIN_SHARED_BYTES else None
             chained = _chain(spans, best)
             depth = 1 if chained.base is None else best.depth + 1
-            return SharedBody(piece, spans, chained, depth=depth, continued=continued)
+            return SharedBody(piece, spans, chained, depth=depth, contained=_contained(all_matches))
     spans = (ByteSpan(number, 0, len(content)),) if content else ()
-    return SharedBody(content, spans, SpanList(None, 0, spans), depth=1, continued=None)
+    return SharedBody(content, spans, SpanList(None, 0, spans), depth=1, contained=frozenset())
 
 
 class _Match(NamedTuple):
-    """Bytes that stand in both bodies: where in the new one, where in the old one, how many."""
+    """Bytes that stand in a new body and in a known one: where in each, and how many."""
 
     new: int
     old: int
     length: int
+    body: KnownBody
+
+    @property
+    def new_end(self) -> int:
+        """Where they end in the new body."""
+        return self.new + self.length
 
 
-def _find_matches(new: bytes, old: bytes, prefix: int) -> Iterator[_Match]:
+def _contained(matches: Iterable[_Match]) -> frozenset[int]:
+    """Return which known bodies have nothing worth a span besides these matches."""
+    left: dict[int, int] = {}
+    for match in matches:
+        number = match.body.number
+        left[number] = left.get(number, len(match.body.content)) - match.length
+    return frozenset(number for number, size in left.items() if size < MIN_SHARED_BYTES)
+
+
+def _find_matches(new: bytes, body: KnownBody, prefix: int) -> Iterator[_Match]:
     """Yield what both bodies have, in order: their beginning, what moved between, their end."""
+    old = body.content
     if prefix < MIN_SHARED_BYTES:
         prefix = 0
     limit = min(len(new), len(old)) - prefix
@@ -125,34 +145,41 @@ def _find_matches(new: bytes, old: bytes, prefix: int) -> Iterator[_Match]:
     if suffix < MIN_SHARED_BYTES:
         suffix = 0
     if prefix:
-        yield _Match(0, 0, prefix)
+        yield _Match(0, 0, prefix, body)
     new_end, old_end = len(new) - suffix, len(old) - suffix
     # What is compared between is copied: the beginning and the end may be large, the rest is not.
-    for match in _find_between(new[prefix:new_end], old[prefix:old_end]):
-        yield _Match(prefix + match.new, prefix + match.old, match.length)
+    between = new[prefix:new_end], old[prefix:old_end]
+    for at, place, length in _find_between(*between, _Budget(_MAX_SCANNED_BYTES)):
+        yield _Match(prefix + at, prefix + place, length, body)
     if suffix:
-        yield _Match(new_end, old_end, suffix)
+        yield _Match(new_end, old_end, suffix, body)
 
 
-def _find_between(new: bytes, old: bytes) -> Iterator[_Match]:
-    """Yield matches in what stands between the common beginning and the common end.
+class _Budget:
+    """How many bytes may still be looked through, about."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+def _find_between(new: bytes, old: bytes, budget: _Budget) -> Iterator[tuple[int, int, int]]:
+    """Yield what stands in both, in order: where in the new bytes, where in the old, how many.
 
     A client that marks its last message for a cache changes a few bytes before the end, and all
     that follows would be stored again.
     """
     at = done = from_old = matches = 0
     gap = max(_ANCHOR_BYTES, len(new) // _MAX_ANCHORS)
-    budget = _MAX_SCANNED_BYTES
-    while budget > 0 and matches < _MAX_MATCHES:
+    while budget.left > 0 and matches < _MAX_MATCHES:
         if min(len(new) - at, len(old) - from_old) < MIN_SHARED_BYTES:
             return
         place = old.find(new[at : at + _ANCHOR_BYTES], from_old)
-        budget -= (place if place >= 0 else len(old)) - from_old
+        budget.left -= (place if place >= 0 else len(old)) - from_old
         if place >= 0:
             length = common_prefix(new, old, at, place)
             back = count_back(new, old, (at, place), min(at - done, place - from_old))
             if length + back >= MIN_SHARED_BYTES:
-                yield _Match(at - back, place - back, length + back)
+                yield at - back, place - back, length + back
                 at = done = at + length
                 from_old = place + length
                 matches += 1
@@ -160,22 +187,64 @@ def _find_between(new: bytes, old: bytes) -> Iterator[_Match]:
         at += gap
 
 
+def _find_elsewhere(
+    new: bytes, matches: Sequence[_Match], bodies: Sequence[KnownBody]
+) -> Iterator[_Match]:
+    """Yield what other bodies have of the parts of a body that no match covers, in any order."""
+    gaps = list(_uncovered(0, len(new), matches))
+    left = _MAX_SCANNED_BYTES
+    # The newest first: what was said last is repeated next.
+    for body in sorted(bodies, key=_number_of, reverse=True):
+        # Half of what is left: a long body in which nothing is found leaves time for the others.
+        budget = _Budget(left // 2)
+        rest: list[tuple[int, int]] = []
+        for start, stop in gaps:
+            parts = [
+                _Match(start + at, place, length, body)
+                for at, place, length in _find_between(new[start:stop], body.content, budget)
+            ]
+            yield from parts
+            rest += _uncovered(start, stop, parts)
+        gaps = rest
+        left -= left // 2 - budget.left
+
+
+def _uncovered(start: int, stop: int, matches: Iterable[_Match]) -> Iterator[tuple[int, int]]:
+    """Yield the parts from `start` to `stop` between matches that are long enough to be shared."""
+    for match in matches:
+        if match.new - start >= MIN_SHARED_BYTES:
+            yield start, match.new
+        start = match.new_end
+    if stop - start >= MIN_SHARED_BYTES:
+        yield start, stop
+
+
 def _lay_out(
-    number: int, content: bytes, base: KnownBody, matches: Sequence[_Match]
+    number: int, content: bytes, matches: Sequence[_Match]
 ) -> tuple[tuple[ByteSpan, ...], bytes]:
-    """Return the spans of a body and its piece, given what it shares with its base."""
-    starts = list(accumulate((span.length for span in base.spans), initial=0))
+    """Return the spans of a body and its piece, given what it shares with known bodies."""
+    bodies = {match.body.number: match.body for match in matches}
+    starts = {
+        other: list(accumulate(map(_length_of, body.spans), initial=0))
+        for other, body in bodies.items()
+    }
     spans: list[ByteSpan] = []
     literals: list[bytes] = []
     stored = done = 0
-    for match in [*matches, _Match(len(content), 0, 0)]:
-        if match.new > done:
-            literal = content[done : match.new]
-            spans.append(ByteSpan(number, stored, len(literal)))
-            literals.append(literal)
-            stored += len(literal)
-        spans += cut_spans(base.spans, starts, match.old, match.old + match.length)
-        done = match.new + match.length
+
+    def add_new(stop: int) -> None:
+        nonlocal stored
+        if stop > done:
+            spans.append(ByteSpan(number, stored, stop - done))
+            literals.append(content[done:stop])
+            stored += stop - done
+
+    for match in matches:
+        add_new(match.new)
+        body, end = match.body, match.old + match.length
+        spans += cut_spans(body.spans, starts[body.number], match.old, end)
+        done = match.new_end
+    add_new(len(content))
     return tuple(merge_spans(spans)), b"".join(literals)
 
 

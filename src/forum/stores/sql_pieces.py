@@ -24,6 +24,7 @@ from forum.ledger.database_memory import DatabaseMemory
 from forum.ledger.entry import MAIN_STRAND
 from forum.ledger.span_files import MAX_LISTED_BYTES
 from forum.ledger.spans import (
+    MIN_SHARED_BYTES,
     KnownBody,
     SpanList,
     covered_ranges,
@@ -35,7 +36,7 @@ from forum.stores.fork_safety import ForkAware, register_fork_aware
 from forum.stores.sql_piece_reader import FetchRows, PieceReader, read_list
 from forum.stores.sql_queries import QueryExecutor, SqlTransactions
 
-MIN_BODY_BYTES = 2048
+MIN_BODY_BYTES = MIN_SHARED_BYTES
 """The least size of a body that is compared with others: a shorter one is one row, as it is."""
 
 _MAX_KNOWN_BODIES = 8
@@ -203,7 +204,7 @@ def share_bodies(
             new = KnownBody(
                 number, candidate.content, shared.spans, shared.depth, name=candidate.name
             )
-            others = [body for body in bodies if body.number != shared.continued]
+            others = [body for body in bodies if body.number not in shared.contained]
             bodies = _keep_newest([new, *others])
         learned[strand] = erasures, bodies
     return SharedBodies(rows, learned)
