@@ -291,6 +291,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "charge_slices": {
                 "log": log, "scopes": ["ledger"], "periods": ["2026-11-16"],
                 "owners": ["process-1"], **{k: [1] for k in spend}, "guarded": [True],
+                **{f"asked_{k}": [1] for k in spend},
             },
             "open_accounts": {"log": log, "runs": ["new"], **{k: [1] for k in amount}},
             "claim_due": {"log": log, "worker": "new", "limit": 50, "own": [run], **pauses},

@@ -10,6 +10,7 @@ from forum.features import FEATURES
 
 SECTIONS = {
     "gateway": "[gateway]\nusd = 5\n",
+    "upstreams": '[upstreams.one]\nurl = "https://a.example/v1"\n',
     "oidc": '[oidc]\nissuer = "https://id.example"\naudience = "forum"\n',
     "webhooks": '[webhooks.one]\nurl = "https://a.example/"\nsecret_env = "ONE"\n',
     "otel": "[otel]\ncontent = true\n",

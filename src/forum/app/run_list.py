@@ -6,13 +6,13 @@ the entries of the run are read: an altered summary changes no answer, and is sh
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forum.app.project import ProjectContext
-from forum.app.run_search import MAX_SEARCHED_BYTES, MAX_SEARCHED_BYTES_LOCALLY, RunSearch
 from forum.errors import ArchiveUnreachable, Malformed, StoreFailed, TamperDetected, WrongWriteKey
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Commitment, leaf_of
@@ -23,6 +23,9 @@ from forum.runs.conversation.titles import make_title
 from forum.runs.plan import read_plan
 from forum.runs.report_kinds import Provenance, decode_names
 from forum.runs.run_words import RunOutcome
+
+if TYPE_CHECKING:
+    from forum.app.run_search import RunSearch
 
 MAX_SCANNED_RUNS = 10_000
 """How many runs one request of a client may pass over in search of those that match."""
@@ -117,7 +120,7 @@ class RunLister:
     def __init__(self, project: ProjectContext) -> None:
         self._project = project
         self._folded = 0
-        self._search: RunSearch | None = None
+        self._search: "RunSearch | None" = None
 
     def list_runs(
         self, query: RunQuery, before: str | None, limit: int, max_scanned: int | None = None
@@ -157,8 +160,14 @@ class RunLister:
         scanned = self._folded = 0
         self._search = None
         if query.text:
-            most = MAX_SEARCHED_BYTES if max_scanned else MAX_SEARCHED_BYTES_LOCALLY
-            self._search = RunSearch(self._project, query.text, most)
+            from forum.app import run_search
+
+            max_bytes = (
+                run_search.MAX_SEARCHED_BYTES
+                if max_scanned
+                else run_search.MAX_SEARCHED_BYTES_LOCALLY
+            )
+            self._search = run_search.RunSearch(self._project, query.text, max_bytes)
         directory = self._project.open_directory()
         while page := directory.runs_before(before, size):
             listed = self._read_page(page, query)

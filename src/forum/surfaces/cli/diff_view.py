@@ -10,6 +10,7 @@ import msgspec
 from forum.app.formatting import first_line, pluralize, short_id
 from forum.runs.conversation.decoder import decode_body
 from forum.runs.conversation.messages import ChatMessage, ChatRole
+from forum.runs.conversation.text_search import SKIPPED_BODIES
 from forum.runs.run_comparison import Divergence, DivergenceKind
 from forum.surfaces.cli.console import echo, style
 from forum.surfaces.cli.output import clean_lines, terminal_width
@@ -83,7 +84,7 @@ def _print_bodies(
             continue
         sides = [content[name] for content in contents if name in content]
         if len(sides) == 2:
-            if not _print_messages(name, *sides):
+            if name in SKIPPED_BODIES or not _print_messages(name, *sides):
                 _print_lines(name, *map(_readable, sides))
         else:
             for sign, digest in (("-", mine.get(name)), ("+", other.get(name))):

@@ -506,6 +506,7 @@ SELECT 1 FROM forum.strand JOIN forum.entry ON entry.log = strand.log AND entry.
 WHERE strand.log = %(log)s AND strand.run = %(run)s AND strand.name = %(name)s AND entry.n >= %(n)s
 LIMIT 1
 -- name: held_slices
+-- scan: reads the slices of all periods, when an operator sets a cap or freezes spending
 SELECT DISTINCT period, scope FROM forum.budget
 WHERE log = %(log)s AND (usd_held > usd OR tokens_held > tokens OR runs_held > runs)
 -- name: slices

@@ -384,6 +384,7 @@ WHERE log = :log AND period = :period AND scope = :scope AND owner = ''
 SELECT 1 FROM strand JOIN entry ON entry.strand = strand.id
 WHERE strand.log = :log AND strand.run = :run AND strand.name = :name AND entry.n >= :n LIMIT 1
 -- name: held_slices
+-- scan: reads the slices of all periods, when an operator sets a cap or freezes spending
 SELECT DISTINCT period, scope FROM budget
 WHERE log = :log AND (usd_held > usd OR tokens_held > tokens OR runs_held > runs)
 -- name: slices
