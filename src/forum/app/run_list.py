@@ -120,7 +120,7 @@ class RunLister:
     def __init__(self, project: ProjectContext) -> None:
         self._project = project
         self._folded = 0
-        self._search: "RunSearch | None" = None
+        self._search: RunSearch | None = None
 
     def list_runs(
         self, query: RunQuery, before: str | None, limit: int, max_scanned: int | None = None

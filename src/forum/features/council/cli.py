@@ -42,7 +42,7 @@ class DefaultAskGroup(common_options.FullHelpGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the command `ask` if the arguments do not start with a command."""
-        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+        if args and args[0] not in (*self.list_commands(ctx), *ctx.help_option_names):
             # Asking costs money, so a single word that looks like a command needs an explicit
             # `ask`.
             if _WORD(args[0]) and not Path(args[0]).exists():
@@ -468,6 +468,3 @@ def _describe_save_error(error: Exception, run: str, advice: str) -> str:
     elif isinstance(error, OSError):
         why = explain_os_error(error)
     return f"not kept: {why}; {advice}forum deliberate export {short_id(run)} --output DIR"
-
-
-common_options.add_feature_commands(deliberate)

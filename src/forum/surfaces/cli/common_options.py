@@ -156,9 +156,30 @@ def command(
 
 
 class FullHelpGroup(SuggestingGroup):
-    """A group whose help shows the whole first sentence of each command, with examples."""
+    """A group whose help shows the whole first sentence of each command, with examples.
+
+    Features can have commands in it.  They are loaded when one of them may be meant: the others
+    need not pay for what these import.
+    """
 
     command_class = ExampleCommand
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, also that of a feature."""
+        if cmd_name not in self.commands:
+            self._load_feature_commands()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, those of features too."""
+        self._load_feature_commands()
+        return super().list_commands(ctx)
+
+    def _load_feature_commands(self) -> None:
+        for feature in FEATURES:
+            for group, command in feature.subcommands:
+                if group == self.name:
+                    self.add_command(load_part(command))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the first sentence of each command."""
@@ -174,14 +195,6 @@ class FullHelpGroup(SuggestingGroup):
 as_json: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
 )
-
-
-def add_feature_commands(group: click.Group) -> None:
-    """Add to a group the commands that features have in it."""
-    for feature in FEATURES:
-        for name, command in feature.subcommands:
-            if name == group.name:
-                group.add_command(load_part(command))
 
 
 def limit_option(default: int, help: str) -> Decorator:  # noqa: A002  as click has it

@@ -47,8 +47,10 @@ def attach_completions(command: click.Command) -> None:
         if offer is not None and isinstance(parameter.type, click.types.StringParamType):
             parameter.type = _CompletingString(offer)
     if isinstance(command, click.Group):
-        for child in command.commands.values():
-            attach_completions(child)
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if child := command.get_command(context, name):
+                attach_completions(child)
 
 
 class _CompletingString(click.types.StringParamType):

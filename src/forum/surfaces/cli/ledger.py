@@ -495,6 +495,3 @@ def epoch(reason: str, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         result = forum.keys.new_epoch(reason)
     epoch_view.print_epoch(result, as_json=as_json)
-
-
-common_options.add_feature_commands(ledger)

@@ -100,6 +100,3 @@ async def _serve(server: "Server[Any]", wires: StdioPipes) -> None:
         loop.add_signal_handler(number, serving.cancel)
     with suppress(asyncio.CancelledError):
         await serving
-
-
-common_options.add_feature_commands(mcp)
