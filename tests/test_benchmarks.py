@@ -12,6 +12,7 @@ from benchmarks import (
     engine,
     frauds,
     gateway,
+    gateway_costs,
     http,
     ledger,
     otlp,
@@ -47,12 +48,16 @@ def test_the_ledger_benchmark_has_every_figure(
 
 
 @pytest.mark.slow
-def test_the_gateway_benchmark_has_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(server_binaries() is None, reason="no Postgres server is installed")
+def test_the_gateway_benchmark_has_every_figure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The gateway, a step of the SDK and a reported span, each beside what it is compared with."""
     monkeypatch.setattr(otlp, "ROUNDS", 1)
     monkeypatch.setattr(otlp, "SPANS", 20)
     monkeypatch.setattr(recorder, "ROUNDS", 1)
     figures = gateway.measure_gateway(10) | recorder.step_figures(1_000) | otlp.span_figures()
+    figures |= gateway_costs.served_figures(tmp_path / "served", 50, memory_calls=20)
 
     assert figures.keys() >= gateway.GOALS.keys()
     assert all(figures[name] > 0 for name in ("calls_ratio", "step_ratio", "otlp_span_ms"))

@@ -53,7 +53,10 @@ UNBOUND: dict[str, tuple[str, ...]] = {
         "engine/streaming:RedactingStream._given",
         "engine/tools:ToolRunner._first_intents",
         "engine/tools:ToolRunner._known_outcomes",
+        "features/gateway/conversations:ConversationMemory._tokens",
         "features/gateway/relayed_run:RelayedRun._repeats",
+        "features/gateway/upstream_connections:_Connection._unread",
+        "features/recorder/earlier_inputs:InputJoiner._earlier",
         "ledger/archive:BundledRun._bodies",
         "ledger/archive:BundledRun._indexes",
         "ledger/retention_holds:HoldOrder._holds",
@@ -119,6 +122,12 @@ UNBOUND: dict[str, tuple[str, ...]] = {
         "features/gateway/reservations:CallsInFlight._calls",
         "features/gateway/reservations:CallsInFlight._reserved",
         "features/gateway/reservations:Reservations._waiting",
+    ),
+    "it is read again after a second, and a call that it misses has its reservation": (
+        "features/gateway/reservations:CallsInFlight._overruns",
+    ),
+    "a server checks what is sent by it, and is sent the whole where it does not hold": (
+        "features/recorder/earlier_inputs:SentInputs._runs",
     ),
     "it is what the database is compared with": (
         "stores/database_guard:DatabaseGuard._acknowledged",

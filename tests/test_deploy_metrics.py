@@ -156,6 +156,11 @@ NOT_TOLD_YET = {
     "forum_run_stops_total",
     "forum_takeovers_total",
     "forum_http_shares_refused_total",
+    # Of calls through the gateway.
+    "forum_step_calls_total",
+    "forum_step_dollars_total",
+    "forum_step_refusals_total",
+    "forum_step_seconds_total",
     # Of tenants that have a quota.
     "forum_tenant_quota",
     "forum_tenant_quota_used",

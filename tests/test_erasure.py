@@ -251,6 +251,7 @@ SEQUENCED = frozenset({"runs.open/1", "witnessed/1"})
 
 NOT_PLAYED = {
     "facts without a text, beside what a person or a program says": (
+        ("budget.freeze/1", "reason"),
         ("gate.decision/2", "identity"),
         ("gate.edit/1", "shown"),
         ("log.epoch/1", "reason"),

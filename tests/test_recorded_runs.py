@@ -346,7 +346,7 @@ def test_a_search_says_what_it_has_not_searched(
 ) -> None:
     """A page that ends at the limit has a next one; a run that is too large is counted."""
     monkeypatch.setattr(run_list, "_SEARCHED_PAGE_SIZE", 2)
-    monkeypatch.setattr(run_list, "MAX_SEARCHED_BYTES", 100)
+    monkeypatch.setattr(run_search, "MAX_SEARCHED_BYTES", 100)
 
     def read_page(forum: Forum, before: str | None) -> RunPage:
         return forum.reads.list_runs(RunQuery(text="zanzibar"), before, 20, max_scanned=1000)

@@ -57,6 +57,10 @@ WRONG: dict[str, dict[str, str]] = {
         "type": "openai_url = 3", "list": "allow = [3]", "bool": "usd = true",
         "text": 'allow = "x"', "empty": 'calls = ""',
     },
+    "upstreams": {
+        "type": "url = 3", "missing": "", "empty": 'url = ""',
+        "choice": 'url = "https://x"\napi = "soap"',
+    },
     "oidc": {
         "type": 'issuer = 3\naudience = "x"', "missing": 'audience = "x"',
         "empty": 'issuer = "https://x.example"\naudience = ""',

@@ -31,20 +31,23 @@ SETTINGS = {
     if name not in ("roles", "tenants", "databases")
 }
 """Every setting of forum.toml, by section."""
-VARIABLES = {("agents", "env"), ("gateway", "anthropic_key_env"), ("gateway", "openai_key_env"),
+VARIABLES = {("agents", "env"), ("gateway", "anthropic_key_env"), ("gateway", "azure_key_env"),
+             ("gateway", "gemini_key_env"), ("gateway", "openai_key_env"),
              ("models.x", "key_env"), ("models.x", "url_env"), ("otel", "headers_env"),
-             ("servers.x", "env"), ("servers.x", "key_env"),
+             ("servers.x", "env"), ("servers.x", "key_env"), ("upstreams.x", "key_env"),
              ("webhooks.x", "secret_env")}  # fmt: skip
 FILES = {("agents", "read"), ("agents", "write"), ("gateway", "anthropic_key_file"),
+         ("gateway", "azure_key_file"), ("gateway", "gemini_key_file"),
          ("gateway", "openai_key_file"), ("keys", "log"), ("keys", "public"), ("keys", "write"),
          ("models.x", "key_file"), ("roster", "file"), ("server", "tls_cert"),
-         ("server", "tls_key"), ("webhooks.x", "secret_file"), ("witness", "policy")}  # fmt: skip
+         ("server", "tls_key"), ("upstreams.x", "key_file"), ("webhooks.x", "secret_file"),
+         ("witness", "policy")}  # fmt: skip
 NEITHER = {
-    "agents": "confine connect", "budgets.x": "key lane per runs tokens usd",
+    "agents": "confine connect", "budgets.x": "agent key lane per person runs team tokens usd",
     "clients": "calls depth seconds tokens usd", "database": "url",
     "gates.x": "above argument lane per tool",
-    "gateway": "allow anthropic_url calls free_loopback max_repeats openai_url prices "
-    "quiet_seconds tokens untouched usd",
+    "gateway": "allow anthropic_url azure_url calls deployments first_byte_seconds free_loopback "
+    "gemini_url max_repeats openai_url prices quiet_seconds routes tokens untouched usd",
     "ledger": "cleanup_days origin",
     "models.x": "api argv at_once cmd context_tokens extension fallback kind max_tokens model "
     "moves options output_bytes price tokens url usd",
@@ -53,7 +56,9 @@ NEITHER = {
     "panels.x": "baseline check judge models options require rounds seats threshold",
     "roster": "rung", "server": "allow_hosts host max_body open_loopback port rate require_keys",
     "servers.x": "argv cmd url", "submit": "team",
+    "teams.x": "members within",
     "tools.x": "argv cmd description extension schema seconds",
+    "upstreams.x": "api prices url",
     "webhooks.x": "events retry_seconds timeout_seconds url",
     "worker": "runner temporal_address",
 }  # fmt: skip

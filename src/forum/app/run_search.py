@@ -103,6 +103,9 @@ class _BodySearch:
             self.is_whole = False
             return False
         self._checked += size
+        if self._searched + size - kept > MAX_RUN_BYTES:
+            self.is_whole = False
+            return False
         self._searched += size - kept
         if body.shared is None:
             return body_contains(content, self._words)

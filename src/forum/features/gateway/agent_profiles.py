@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from forum.features.gateway.routes import ApiProvider
+from forum.surfaces.cli.output import write_private
 
 
 class SettingsFile(Struct, frozen=True):
@@ -152,7 +153,7 @@ def apply_profile(
     added = {name: _fill_in(value, secret) for name, value in profile.variables.items()}
     if profile.settings is not None and folder is not None:
         file = folder / "settings.json"
-        file.write_text(_fill_in(profile.settings.content, secret))
+        write_private(file, _fill_in(profile.settings.content, secret).encode())
         if profile.settings.option:
             arguments += [profile.settings.option, str(file)]
         else:
