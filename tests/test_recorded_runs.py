@@ -359,6 +359,8 @@ def test_a_search_says_what_it_has_not_searched(
         while pages[-1].next is not None:
             pages.append(read_page(forum, pages[-1].next))
         monkeypatch.setattr(run_search, "MAX_RUN_BYTES", 50)
+        # What is compared with its commitment and not searched costs, too.
+        monkeypatch.setattr(run_search, "MAX_SEARCHED_BYTES", 150)
         large = read_page(forum, None)
 
     assert len(pages) > 2
