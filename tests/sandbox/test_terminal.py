@@ -23,11 +23,15 @@ from tests.surfaces.terminal import FORUM, Terminal
 PROGRAM = """
 import curses, fcntl, os, signal, sys, termios
 
+def say(*words):
+    # Not by print: a signal may come within one, whose buffer is then locked.
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
 def size(*_):
-    print("size", *os.get_terminal_size(), flush=True)
+    say("size", *os.get_terminal_size())
 
 def interrupted(*_):
-    print("interrupted", flush=True)
+    say("interrupted")
 
 signal.signal(signal.SIGWINCH, size)
 signal.signal(signal.SIGINT, interrupted)

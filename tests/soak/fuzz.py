@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from forum.ledger.kinds import Scope
+from forum.ledger.kinds import FreezeAct, Scope
 from tests.e2e.project import eventually
 from tests.surfaces.serving import Served, served, serving
 
@@ -86,6 +86,7 @@ class House:
         """Have a visitor ask for everything that there is, rightly and wrongly."""
         server = self._opened if visitor.is_open else self._guarded
         home, log = server.project.home, server.project.home / "serve.log"
+        self._lift_caps()
         shown, known = self._shown(visitor), self._known()
         text = log.read_text()
         document = server.client.get("/openapi.json").json()
@@ -102,6 +103,18 @@ class House:
         assert not shown or server.client.get("/api/v1/runs", headers=shown).status_code != 401
         trouble = log.read_text().removeprefix(text).splitlines()
         return _read(visitor, json.loads(report.read_text()), done.stdout, trouble)
+
+    def _lift_caps(self) -> None:
+        """Undo what an earlier visitor has set: under a cap of zero no run would be accepted."""
+        forum = self._guarded.project.forum
+        orders = forum.runs.read_cap_orders()
+        for name in orders.caps:
+            forum.budgets.unset_cap(name)
+        if orders.is_frozen:
+            forum.budgets.freeze(FreezeAct.UNFREEZE)
+        # The server follows once the entries are signed.
+        asked = {"request": "Name a river."}
+        eventually(lambda: "run" in self._guarded.client.post("/api/v1/runs", json=asked).json())
 
     def _shown(self, visitor: Visitor) -> dict[str, str]:
         """Return what a visitor shows at the door."""
