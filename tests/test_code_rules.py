@@ -17,7 +17,8 @@ MAX_UNPACKED = 5  # the columns of a row
 VARIADIC = {
     "add_reader", "builds", "datetime", "given", "ignore_patterns", "one_of", "pack", "partial",
     "prctl", "print", "run_in_executor", "run_in_threadpool", "submit", "syscall", "to_thread",
-    "BudgetExceeded", "ReservationOverrun",  # errors take their facts in order: `ForumError`
+    # Errors take their facts in order: `ForumError`.
+    "BudgetExceeded", "ReservationOverrun", "SharedCapExceeded",
 }  # fmt: skip
 
 # Words that an earlier vocabulary used for what is called by its type now.

@@ -63,10 +63,10 @@ class ReportCharges:
             caller = Caller(self._actor, agent=step.agent)
             self._budgets.spend(caller, Spend(bound.usd, bound.tokens), keep)
         except SpendingFrozen as error:
-            raise SharedCapExceeded(run, "usd", bound.usd, 0, cap=0, why=str(error)) from None
+            raise SharedCapExceeded(run, "usd", bound.usd, 0, 0, str(error)) from None
         except CapReached as error:
             raise SharedCapExceeded(
-                run, error.limit, error.asked, error.used, cap=error.cap, why=str(error)
+                run, error.limit, error.asked, error.used, error.cap, str(error)
             ) from None
 
     def settle(self, run: str, step: ChargedStep, bound: Amount, spent: Amount) -> Charges:
