@@ -10,6 +10,7 @@ from forum.app.upstream_figures import UpstreamCalls
 from forum.config import load_settings
 from tests.features.gateway.running import local_provider
 from tests.features.gateway.test_server import post_chat, serve
+from tests.support import wait_until
 from tests.surfaces.terminal import Terminal
 
 ROUTE = """
@@ -43,6 +44,8 @@ def test_calls_failures_and_refusals_are_counted_by_upstream(
         first = [post_chat(root, "a", shown["big"]).status_code for _ in range(2)]
         capped = [post_chat(root, "b", shown["small"]).status_code for _ in range(4)]
         path = f"{root}/api/v1/upstreams"
+        with Forum(load_settings(terminal.folder, terminal.environment)) as forum:
+            wait_until(lambda: forum.store.backlog() == 0)  # entries have an index then
         everything = httpx2.get(path, headers=shown["reader"]).json()
         later = {"since": "2099-01-01T00:00:00Z"}
         nothing = httpx2.get(path, params=later, headers=shown["reader"]).json()

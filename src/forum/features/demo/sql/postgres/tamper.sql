@@ -25,7 +25,8 @@ WITH places AS (
 UPDATE forum.sequenced s SET strands = again.strands, ns = again.ns
 FROM again WHERE s.log = %(log)s AND s.first = again.first
 -- name: set_body
-UPDATE forum.body SET data = %(data)s
+-- Stored whole: other bodies keep the bytes that they share with it.
+UPDATE forum.body SET data = %(data)s, list = NULL
 WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s
 -- name: wipe_entries
 DELETE FROM forum.entry WHERE log = %(log)s

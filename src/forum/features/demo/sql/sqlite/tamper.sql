@@ -8,7 +8,8 @@ UPDATE leaf SET entry = (
 ) - entry
 WHERE log = :log AND idx IN (:one, :two)
 -- name: set_body
-UPDATE body SET data = :data WHERE strand = :strand AND n = :n AND name = :name
+-- Stored whole: other bodies keep the bytes that they share with it.
+UPDATE body SET data = :data, list = NULL WHERE strand = :strand AND n = :n AND name = :name
 -- name: wipe_entries
 DELETE FROM entry WHERE strand IN (SELECT id FROM strand WHERE log = :log)
 -- name: wipe_leaves
