@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from forum import errors
 from tests.test_repository import ROOT, tracked
 
 MAX_POSITIONAL = 4
@@ -158,6 +159,28 @@ def test_a_call_names_its_arguments_after_the_fourth() -> None:
     """Two arguments of one type that are swapped must not pass by luck."""
     variadic = VARIADIC.union(*map(variadic_names, trees().values()))
     lines = [(path, line) for path, tree in trees().items() for line in long_calls(tree, variadic)]
+
+    assert lines == []
+
+
+def test_an_error_gets_its_facts_in_order() -> None:
+    """`ForumError` takes no keywords, and a type checker does not see where one is given."""
+    plain = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type)
+        and issubclass(kind, errors.ForumError)
+        and kind.__init__ is errors.ForumError.__init__
+    }
+    lines = [
+        (path, node.lineno)
+        for path, tree in trees().items()
+        for node in nodes(tree)
+        if isinstance(node, ast.Call)
+        and node.keywords
+        and isinstance(node.func, ast.Name | ast.Attribute)
+        and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in plain
+    ]
 
     assert lines == []
 
