@@ -115,9 +115,17 @@ class SharedBudgets:
         """Read what was set of caps since.  Raises `StoreFailed`."""
         memory, began = self._orders.value, self._feed.monotonic()
         before = memory.orders
-        memory.orders = self._feed.read_orders(before)
+        orders = self._feed.read_orders(before)
+        if orders.length != before.length:
+            # Before the orders: a thread with these rules and the earlier revision is refused, and
+            # one with the earlier rules and this revision would not be.
+            memory.rules = (
+                (*self._caps, *shared_caps.recorded_caps(orders)),
+                {**self._teams, **shared_caps.recorded_teams(orders)},
+            )
+        memory.orders = orders
         memory.read_at = began
-        if memory.orders.length != before.length:
+        if orders.length != before.length:
             self.close()  # what this process holds was allotted by the caps as they were
         caps, _ = self._rules()
         memory.uses = (
@@ -165,11 +173,7 @@ class SharedBudgets:
 
     def _rules(self) -> tuple[tuple[shared_caps.SharedCap, ...], shared_caps.Teams]:
         """Return the caps and the teams in force, as this process knows them."""
-        orders = self._orders.value.orders
-        if not orders.length:
-            return self._caps, self._teams
-        caps = (*self._caps, *shared_caps.recorded_caps(orders))
-        return caps, {**self._teams, **shared_caps.recorded_teams(orders)}
+        return self._orders.value.rules or (self._caps, self._teams)
 
     def run_limits(self, caller: shared_caps.Caller) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to the acceptance of a run: the quota of a tenant, too."""
@@ -296,6 +300,8 @@ class _KnownOrders:
 
     def __init__(self) -> None:
         self.orders = CapOrders()
+        self.rules: tuple[tuple[shared_caps.SharedCap, ...], shared_caps.Teams] | None = None
+        """All caps and teams with those of the orders; None while there are none of these."""
         self.read_at: float | None = None
         self.uses: tuple[shared_caps.CapUse, ...] = ()
         self.told: set[tuple[str, str, str, int]] = set()

@@ -8,7 +8,7 @@ after.  So no fallback can pass a cap, and an attempt whose outcome is unknown k
 reservation.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
@@ -103,7 +103,3 @@ class UpstreamHealth:
         health.failures = health.failures + 1 if failed else 0
         if health.failures >= MAX_FAILURES:
             health.rests_until = self.clock() + REST_SECONDS
-
-    def describe(self, names: Iterable[str]) -> Mapping[str, bool]:
-        """Return for each upstream whether it is called."""
-        return {name: self.is_usable(name) for name in names}

@@ -227,12 +227,10 @@ class Relay:
         self, http_exchange: "_Exchange", read: ReadRequest
     ) -> attempts.ModelRoute | None:
         """Return the route by the name that a request gives as its model, if there is one."""
-        route_target = self._routes.get(read.model)
-        return (
-            route_target
-            if route_target and route_target.provider is http_exchange.request.provider
-            else None
-        )
+        model_route = self._routes.get(read.model)
+        if model_route and model_route.provider is http_exchange.request.provider:
+            return model_route
+        return None
 
     async def _attempt(self, http_exchange: "_Exchange", read: ReadRequest, body: bytes) -> bool:
         """Make a call at one upstream; return whether the next one is to be tried."""
